@@ -1,0 +1,151 @@
+import pytest
+import tensorflow as tf
+
+from tf_dynacomm.profiling import attribution
+
+F, B = attribution.FORWARD, attribution.BACKWARD
+
+
+def _parts(step):
+    parts = attribution.attribute(step.graph, step.layers)
+    return {node: (part.phase, part.layer) for node, part in parts.items()}
+
+
+@pytest.fixture(scope="module")
+def chain(make_chain):
+    return make_chain([10, 10, 10])
+
+
+def test_forward_belongs_to_the_highest_layer_that_it_needs(chain):
+    parts = _parts(chain)
+    assert [parts[f"fwd_{i}"] for i in (1, 2, 3)] == [(F, 1), (F, 2), (F, 3)]
+
+
+def test_backward_belongs_to_the_first_gradient_that_needs_it(chain):
+    parts = _parts(chain)
+    assert [parts[f"dw_{i}"] for i in (1, 2, 3)] == [(B, 1), (B, 2), (B, 3)]
+    assert [parts[f"dy_{i}"] for i in (1, 2)] == [(B, 1), (B, 2)]
+
+
+def test_the_loss_belongs_to_the_last_layer(chain):
+    assert _parts(chain)["dy_3"][1] == 3
+
+
+def test_what_the_ps_computes_has_no_part(chain):
+    assert not {"read_1", "set_1"} & _parts(chain).keys()
+
+
+def test_what_needs_no_parameter_has_no_part(chain):
+    assert "x" not in _parts(chain)
+
+
+def _branching(make_step):
+    """Layer 1 feeds two branches a and b of layer 2, whose sum and a skip feed layer 3."""
+    return make_step(
+        [
+            ("read_1", "ReadVariableOp", ["v_1"]),
+            ("stem", "MatMul", ["read_1:value:0"]),
+            ("read_2", "ReadVariableOp", ["v_2"]),
+            ("a", "MatMul", ["stem:o:0", "read_2:value:0"]),
+            ("read_3", "ReadVariableOp", ["v_3"]),
+            ("b", "MatMul", ["stem:o:0", "read_3:value:0"]),
+            ("skip", "Relu", ["stem:o:0"]),
+            ("sum", "AddN", ["a:o:0", "b:o:0", "skip:o:0"]),
+            ("read_4", "ReadVariableOp", ["v_4"]),
+            ("head", "MatMul", ["sum:o:0", "read_4:value:0"]),
+            ("d_sum", "MatMul", ["head:o:0", "read_4:value:0"]),
+            ("dw_4", "MatMul", ["head:o:0", "sum:o:0"]),
+            ("d_skip", "ReluGrad", ["d_sum:o:0", "stem:o:0"]),
+            ("dw_2", "MatMul", ["d_sum:o:0", "stem:o:0"]),
+            ("dw_3", "MatMul", ["d_sum:o:0", "stem:o:0"]),
+            ("d_a", "MatMul", ["d_sum:o:0", "read_2:value:0"]),
+            ("d_stem", "AddN", ["d_a:o:0", "d_skip:o:0"]),
+            ("dw_1", "MatMul", ["d_stem:o:0"]),
+            *((f"set_{i}", "AssignSubVariableOp", [f"v_{i}", f"dw_{i}:o:0"]) for i in range(1, 5)),
+        ],
+        {str(i): 10 for i in range(1, 5)},
+    )
+
+
+def test_branches_of_one_depth_share_a_part(make_step):
+    step = _branching(make_step)
+    parts = _parts(step)
+    assert [layer.name for layer in step.layers] == ["1", "2 (+1)", "4"]
+    assert {parts[n] for n in ("a", "b", "sum")} == {(F, 2)}
+    assert {parts[n] for n in ("dw_2", "dw_3", "d_sum")} == {(B, 2)}
+
+
+def test_a_skip_connection_belongs_to_what_it_starts_from_and_leads_to(make_step):
+    parts = _parts(_branching(make_step))
+    assert parts["skip"] == (F, 1)
+    assert {parts[n] for n in ("d_skip", "d_a", "d_stem", "dw_1")} == {(B, 1)}
+
+
+def test_statistics_written_by_the_worker_are_forward(make_step):
+    step = make_step(
+        [
+            ("read_1", "ReadVariableOp", ["v_1"]),
+            ("fwd", "MatMul", ["read_1:value:0"]),
+            ("mean", "Mean", ["fwd:o:0"]),
+            ("dw_1", "MatMul", ["fwd:o:0"]),
+            ("set_1", "AssignSubVariableOp", ["v_1", "dw_1:o:0"]),
+        ],
+        {"1": 10},
+    )
+    assert _parts(step)["mean"] == (F, 1)
+
+
+def test_a_step_that_trains_nothing_is_all_forward(make_step):
+    step = make_step(
+        [
+            ("read_1", "ReadVariableOp", ["v_1"]),
+            ("fwd", "MatMul", ["read_1:value:0"]),
+            ("loss", "Mean", ["fwd:o:0"]),
+        ],
+        {"1": 10},
+    )
+    assert _parts(step) == {"fwd": (F, 1), "loss": (F, 1)}
+
+
+@pytest.fixture(scope="module")
+def traced_step(make_program):
+    """A traced CNN with a skip connection."""
+    program = make_program()
+    kernels = [program.variable(f"conv_{i}/kernel", tf.ones([3, 3, 1, 1])) for i in (1, 2)]
+    kernels.append(program.variable("dense/kernel", tf.ones([4, 2])))
+
+    def step(x):
+        image = tf.reshape(x, [-1, 2, 2, 1])
+        with tf.GradientTape() as tape:
+            hidden = tf.nn.relu(tf.nn.conv2d(image, kernels[0], 1, "SAME"))
+            hidden += tf.nn.relu(tf.nn.conv2d(hidden, kernels[1], 1, "SAME"))
+            loss = tf.reduce_mean((tf.reshape(hidden, [-1, 4]) @ kernels[2]) ** 2)
+        for kernel, gradient in zip(kernels, tape.gradient(loss, kernels)):
+            program.descend(kernel, gradient)
+        return loss
+
+    return program.trace(step)
+
+
+def _of_type(step, op):
+    return [n.name for n in step.graph.nodes.values() if n.op == op and n.task == "worker"]
+
+
+def test_operations_of_a_traced_step_belong_to_their_layers(traced_step):
+    parts = _parts(traced_step)
+    assert [parts[n] for n in _of_type(traced_step, "Conv2D")] == [(F, 1), (F, 2)]
+    assert [parts[n] for n in _of_type(traced_step, "Relu")] == [(F, 1), (F, 2)]
+    filters = [parts[n] for n in _of_type(traced_step, "Conv2DBackpropFilter")]
+    assert filters == [(B, 2), (B, 1)]
+    inputs = _of_type(traced_step, "Conv2DBackpropInput")  # The last one, the image's, never runs.
+    assert parts[inputs[0]] == (B, 1)
+    assert [parts[n] for n in _of_type(traced_step, "ReluGrad")] == [(B, 2), (B, 1)]
+
+
+def test_every_computation_of_a_traced_step_has_a_part(traced_step):
+    """All but what no parameter leads to: constants, and the input's own reshaping."""
+    parts, graph = _parts(traced_step), traced_step.graph
+    for node in graph.nodes.values():
+        fed = any(i.partition(":")[0] in parts or ":value:" in i for i in node.inputs)
+        if node.task == "worker" and fed:
+            assert node.name in parts, node

@@ -1,0 +1,169 @@
+import dataclasses
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tf_dynacomm import schedulers, timeline
+from tf_dynacomm.costs import LayerCosts
+from tf_dynacomm.plan import Plan
+from tf_dynacomm.profiling import link, measure, trace
+
+_ELEMENTS = (1000, 500, 3000, 2000)
+_THREE = Plan([(1, 1), (2, 3), (4, 4)], [(4, 4), (2, 3), (1, 1)])
+_EACH = Plan([(i, i) for i in range(1, 5)], [(i, i) for i in range(4, 0, -1)])
+
+
+@pytest.fixture(scope="module")
+def chain(make_chain):
+    return make_chain(_ELEMENTS)
+
+
+def _costs(forward_s=(0.01, 0.02, 0.03, 0.04), backward_s=(0.02, 0.01, 0.05, 0.03),
+           down=(0.001, 1e6), up=(0.002, 5e5)):  # fmt: skip
+    """The costs of a chain whose links have (overhead, rate)."""
+    size_bytes = 4.0 * np.array(_ELEMENTS)
+    return LayerCosts(
+        pull_s=size_bytes / down[1],
+        forward_s=forward_s,
+        backward_s=backward_s,
+        push_s=size_bytes / up[1],
+        overhead_s=(down[0], up[0]),
+        names=[str(i) for i in range(1, 5)],
+    )
+
+
+@pytest.fixture(scope="module")
+def measured(chain, make_traces):
+    """Measures the trace that given costs leave under a plan."""
+
+    def measured_of(costs, plan, prior=None, **kwargs):
+        worker, ps = make_traces(costs, plan, **kwargs)
+        return measure.measure(worker, ps, chain.graph, chain.layers, plan, prior)
+
+    return measured_of
+
+
+def _assert_equal(found, expected):
+    for vector in ("pull_s", "forward_s", "backward_s", "push_s"):
+        np.testing.assert_allclose(getattr(found, vector), getattr(expected, vector), rtol=1e-6)
+    assert found.overhead_pull_s == pytest.approx(expected.overhead_pull_s)
+    assert found.overhead_push_s == pytest.approx(expected.overhead_push_s)
+    assert found.names == expected.names
+
+
+@pytest.mark.parametrize("plan", [_THREE, _EACH])
+def test_a_trace_gives_the_costs_that_made_it(measured, plan):
+    measurement = measured(_costs(), plan)
+    _assert_equal(measurement.costs, _costs())
+    assert measurement.down == link.Link(pytest.approx(0.001), pytest.approx(1e6))
+    assert measurement.up == link.Link(pytest.approx(0.002), pytest.approx(5e5))
+
+
+_SECONDS = st.lists(st.integers(1, 100).map(lambda ms: ms / 1000), min_size=4, max_size=4)
+
+
+@given(_SECONDS, _SECONDS)
+def test_any_compute_is_given_back(measured, forward_s, backward_s):
+    costs = _costs(forward_s, backward_s)
+    found = measured(costs, _EACH).costs
+    np.testing.assert_allclose(found.forward_s, forward_s, rtol=1e-6)
+    np.testing.assert_allclose(found.backward_s, backward_s, rtol=1e-6)
+
+
+def test_the_span_is_what_the_timeline_predicts(measured):
+    costs = _costs()
+    for plan in (_THREE, _EACH):
+        predicted_s = timeline.simulate(costs, plan).iteration_s
+        assert measured(costs, plan).span_s == pytest.approx(predicted_s)
+
+
+def test_another_trace_makes_another_plan(measured):
+    slow_link = _costs(down=(0.05, 1e6), up=(0.05, 5e5))
+    plan = schedulers.get("dynacomm")
+    found = plan(measured(_costs(), _THREE).costs)
+    other = plan(measured(slow_link, _THREE).costs)
+    assert (found, other) == (plan(_costs()), plan(slow_link))
+    assert len(found.pull) > len(other.pull)
+
+
+def test_a_slow_step_among_several_changes_nothing(measured, chain, make_traces):
+    worker, ps = make_traces(_costs(), _THREE, num_steps=4)
+    slow_worker, slow_ps = make_traces(_costs(forward_s=(1, 1, 1, 1), down=(2, 1e6)), _THREE)
+    worker.steps[9], ps["ps0"].steps[9] = slow_worker.steps[0], slow_ps["ps0"].steps[0]
+    found = measure.measure(worker, ps, chain.graph, chain.layers, _THREE)
+    _assert_equal(found.costs, _costs())
+    assert found.steps == 5
+
+
+def test_steps_that_are_cut_off_are_left_out(measured, chain, make_traces):
+    worker, ps = make_traces(_costs(), _THREE, num_steps=3)
+    worker.steps[0].transfers.clear()
+    found = measure.measure(worker, ps, chain.graph, chain.layers, _THREE)
+    assert found.steps == 2
+
+
+def test_the_clock_of_the_ps_may_differ(measured):
+    """Costs from durations on one host are exact; the offset is known to within the overheads."""
+    found = measured(_costs(), _EACH, ps_ahead_s=30.0)
+    offset = found.offsets["ps0"]
+    assert offset.low_s <= 30.0 <= offset.high_s
+    assert found.costs.pull_s == pytest.approx(_costs().pull_s)
+    np.testing.assert_allclose(found.costs.backward_s, _costs().backward_s, rtol=1e-6)
+
+
+def test_unknown_operations_lower_the_matched_share(measured, chain, make_traces):
+    worker, ps = make_traces(_costs(), _THREE)
+    for step in worker.steps.values():
+        step.operations.insert(0, trace.Operation("unknown", -0.21, 0.0))
+    found = measure.measure(worker, ps, chain.graph, chain.layers, _THREE)
+    assert found.matched_share == pytest.approx(0.5)  # The costs add up to 0.21 s of compute.
+    _assert_equal(found.costs, _costs())
+
+
+def test_every_operation_of_a_chain_is_matched(measured):
+    assert measured(_costs(), _THREE).matched_share == pytest.approx(1.0)
+
+
+_ONE = Plan([(1, 4)], [(1, 4)])
+
+
+def test_one_segment_keeps_the_links_of_before(measured):
+    prior = measured(_costs(), _THREE)
+    found = measured(_costs(forward_s=(0.1, 0.1, 0.1, 0.1)), _ONE, prior)
+    assert (found.down, found.up) == (prior.down, prior.up)
+    np.testing.assert_allclose(found.costs.forward_s, [0.1] * 4, rtol=1e-6)
+
+
+def test_one_segment_without_a_prior_is_an_error(measured):
+    with pytest.raises(trace.TraceError, match="All pulls of the plan in force have one size"):
+        measured(_costs(), _ONE)
+
+
+def test_a_trace_of_another_plan_is_an_error(chain, make_traces):
+    worker, ps = make_traces(_costs(), _EACH)
+    with pytest.raises(trace.TraceError, match="trace of worker holds no whole step"):
+        measure.measure(worker, ps, chain.graph, chain.layers, _THREE)
+
+
+def test_bytes_of_segments_are_those_of_their_layers(chain):
+    pull, push = measure.segment_bytes(chain.layers, _THREE)
+    assert pull == [4000, 14000, 8000]
+    assert push == [8000, 14000, 4000]
+
+
+def test_the_mean_of_workers_is_the_mean_of_their_costs(measured):
+    fast, slow = measured(_costs(), _EACH), measured(_costs(forward_s=[0.1] * 4), _EACH)
+    slow = dataclasses.replace(slow, matched_share=0.5, steps=2)
+    mean = measure.mean([fast, slow])
+    expected = (fast.costs.forward_s + slow.costs.forward_s) / 2
+    np.testing.assert_allclose(mean.costs.forward_s, expected)
+    assert mean.costs.names == fast.costs.names
+    assert (mean.matched_share, mean.steps) == (pytest.approx(0.75), 2)
+    assert mean.span_s == pytest.approx((fast.span_s + slow.span_s) / 2)
+
+
+def test_the_mean_of_one_worker_is_its_own(measured):
+    alone = measured(_costs(), _EACH)
+    _assert_equal(measure.mean([alone]).costs, alone.costs)

@@ -1,0 +1,232 @@
+import collections
+import re
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tf_dynacomm.plan import Plan
+from tf_dynacomm.runtime import step_graph
+
+_SEGMENT = re.compile(r"dynacomm/(pull|push)_(\d+)/.*/pack(_\d+)?")
+
+
+class _Rewritten:
+    """A rewritten step, and what its packs carry when one looks through them."""
+
+    def __init__(self, step, function_def):
+        self.graph = step_graph.StepGraph(function_def, step.graph.variables, lambda _: None)
+        self._first = {
+            c.tensor: p.crossings[0].tensor
+            for layer in step.layers
+            for p in layer.pulls
+            for c in p.crossings
+        }
+
+    def packs(self, way):
+        """The tensors in the packs of each segment number, one list for each pack."""
+        found = collections.defaultdict(list)
+        for name, node in self.graph.nodes.items():
+            match = _SEGMENT.fullmatch(name)
+            if match and match[1] == way:
+                found[int(match[2])].append([self.folded(t) for t in _members(node)])
+        return dict(found)
+
+    def folded(self, tensor):
+        """The tensor of the step as traced whose value `tensor` has.
+
+        Reads of one variable have one value, that of the first of them.
+        """
+        name, _, output = tensor.partition(":")
+        if not name.startswith("dynacomm/"):
+            return self._first.get(tensor, tensor)
+        node = self.graph.nodes[name]
+        if node.op != "SplitV":
+            return self.folded(node.inputs[0])
+        pack = self.graph.nodes[step_graph.producer(node.inputs[0])]
+        pack = self.graph.nodes[step_graph.producer(pack.inputs[0])]
+        return self.folded(_members(pack)[int(output.partition(":")[2])])
+
+    def controls(self, name):
+        """The step's own nodes that a node waits for by control, gathered or not."""
+        for control in self.graph.nodes[name].controls:
+            if control.startswith("dynacomm/gather/"):
+                yield from self.controls(control)
+            elif not control.startswith("dynacomm/"):
+                yield control
+
+
+def _members(pack):
+    return pack.inputs[:-1] if pack.op == "ConcatV2" else pack.inputs
+
+
+def _pulled(layers):
+    """The reads that a segment of these layers brings down."""
+    return [p.crossings[0] for layer in layers for p in layer.pulls]
+
+
+def _pushed(layers):
+    """The gradients that a segment of these layers sends up."""
+    return [p.crossing for layer in layers for p in layer.pushes]
+
+
+@given(data=st.data())
+def test_any_plan_gives_a_graph_without_cycles(any_step, plans, rewritten, data):
+    plan = data.draw(plans(len(any_step.layers)))
+    graph = _Rewritten(any_step, rewritten(any_step, plan)).graph
+    assert len(graph.topological) == len(graph.nodes)
+
+
+@given(data=st.data())
+def test_every_operation_reads_what_it_read_before(any_step, plans, rewritten, data):
+    plan = data.draw(plans(len(any_step.layers)))
+    after = _Rewritten(any_step, rewritten(any_step, plan))
+    for name, node in any_step.graph.nodes.items():
+        read = [after.folded(t) for t in after.graph.nodes[name].inputs]
+        assert read == [after.folded(t) for t in node.inputs], name
+
+
+@given(data=st.data())
+def test_every_operation_waits_for_what_it_waited_for(any_step, plans, rewritten, data):
+    plan = data.draw(plans(len(any_step.layers)))
+    after = _Rewritten(any_step, rewritten(any_step, plan))
+    for name, node in any_step.graph.nodes.items():
+        assert sorted(after.controls(name)) == sorted(node.controls), name
+
+
+@settings(max_examples=10)
+@given(data=st.data())
+def test_any_plan_computes_the_same_bits(any_step, plans, rewritten, data):
+    plan = data.draw(plans(len(any_step.layers)))
+    expected = any_step.run_here(any_step.function_def)
+    found = any_step.run_here(rewritten(any_step, plan))
+    for variable, a, b in zip(any_step.variables, expected, found, strict=True):
+        np.testing.assert_array_equal(a, b, err_msg=variable.name)
+
+
+def test_a_step_changes_its_variables(momentum_step):
+    """Else the test above would compare nothing."""
+    after = momentum_step.run_here(momentum_step.function_def)
+    changed = [not np.array_equal(a, b) for a, b in zip(after, momentum_step.initial)]
+    assert changed == [True] * (len(changed) - 1) + [False]  # The rate stays.
+
+
+@given(data=st.data())
+def test_a_pull_segment_makes_one_pack_for_each_ps_task_and_dtype(
+    any_step, plans, rewritten, data
+):
+    plan = data.draw(plans(len(any_step.layers)))
+    packs = _Rewritten(any_step, rewritten(any_step, plan)).packs("pull")
+    for number, (first, last) in enumerate(plan.pull, start=1):
+        pulled = _pulled(any_step.layers[first - 1 : last])
+        assert len(packs[number]) == len({(c.source.task, c.type.dtype) for c in pulled})
+        assert sorted(sum(packs[number], [])) == sorted(c.tensor for c in pulled)
+
+
+@given(data=st.data())
+def test_a_push_segment_makes_one_pack_for_each_ps_task_dtype_and_level(
+    any_step, plans, rewritten, data
+):
+    plan = data.draw(plans(len(any_step.layers)))
+    packs = _Rewritten(any_step, rewritten(any_step, plan)).packs("push")
+    for number, (first, last) in enumerate(plan.push, start=1):
+        pushed, found = _pushed(any_step.layers[first - 1 : last]), packs.get(number, [])
+        assert len(found) == len({(c.device, c.type.dtype, c.level) for c in pushed})
+        assert sorted(sum(found, [])) == sorted(c.tensor for c in pushed)
+
+
+@given(data=st.data())
+def test_no_variable_or_gradient_travels_outside_its_segment(any_step, plans, rewritten, data):
+    plan = data.draw(plans(len(any_step.layers)))
+    after = _Rewritten(any_step, rewritten(any_step, plan))
+    moved = {c.tensor for c in (*_pulled(any_step.layers), *_pushed(any_step.layers))}
+    assert not moved & {c.tensor for c in after.graph.crossings}
+    for name, node in after.graph.nodes.items():
+        if name.startswith("dynacomm/extra_") and name.endswith("/pack"):
+            assert not moved & {after.folded(t) for t in _members(node)}
+
+
+@pytest.mark.parametrize("credit", [1, 2])
+def test_a_pull_waits_for_the_one_that_its_credit_names(
+    make_chain, layer_by_layer, rewritten, credit
+):
+    chain = make_chain(4)
+    graph = _Rewritten(chain, rewritten(chain, layer_by_layer(4, credit))).graph
+    tokens = []
+    for layer in chain.layers:
+        reads = [graph.nodes[p.crossings[0].source.name] for p in layer.pulls]
+        tokens.append({r.controls for r in reads})
+    waits = [{(f"dynacomm/pull_{i}/arrived",)} for i in range(1, 5 - credit)]
+    assert tokens == [{()}] * credit + waits
+
+
+def test_a_token_waits_for_all_of_its_segment(branching_step, layer_by_layer, rewritten):
+    graph = _Rewritten(branching_step, rewritten(branching_step, layer_by_layer(3))).graph
+    token = graph.nodes["dynacomm/pull_2/arrived"]  # Two branches on two PS tasks.
+    assert token.task == "worker"
+    assert [graph.nodes[c].inputs[0] for c in token.controls] == [
+        "dynacomm/pull_2/ps1/float32/pack:output:0",
+        "dynacomm/pull_2/ps0/float32/pack:output:0",
+    ]
+
+
+def test_packs_are_made_where_they_are_sent_from(branching_step, layer_by_layer, rewritten):
+    graph = _Rewritten(branching_step, rewritten(branching_step, layer_by_layer(3))).graph
+    packs = [n for name, n in graph.nodes.items() if name.endswith("/pack")]
+    tasks = {n.name.split("/")[1][:4]: set() for n in packs}
+    for node in packs:
+        way, end = node.name.split("/")[1][:4], node.name.split("/")[2]
+        assert node.task == ("worker" if way == "push" else end.replace("ps", "ps:"))
+        tasks[way].add(end)
+    assert tasks == {"pull": {"ps0", "ps1"}, "push": {"ps0", "ps1"}}
+
+
+def test_a_segment_of_one_tensor_is_not_laid_end_to_end(shared_step, layer_by_layer, rewritten):
+    graph = _Rewritten(shared_step, rewritten(shared_step, layer_by_layer(3))).graph
+    assert {n.op for name, n in graph.nodes.items() if name.endswith("/pack")} == {"Snapshot"}
+
+
+def test_statistics_of_one_level_travel_together_apart_from_gradients(
+    make_statistics_step, rewritten
+):
+    step = make_statistics_step(3)
+    after = _Rewritten(step, rewritten(step, Plan([(1, 1)], [(1, 1)])))
+    extras = [n for name, n in after.graph.nodes.items() if re.fullmatch(r".*/extra_.*/pack", name)]
+    assert [len(_members(n)) for n in extras] == [3]
+    up = [c for c in after.graph.crossings if c.source.task == "worker"]
+    assert [c.source.name for c in up] == ["dynacomm/push_1/ps0/float32/pack", extras[0].name]
+
+
+def test_control_edges_from_a_task_to_a_node_cross_once(any_step, layer_by_layer, rewritten):
+    plan = layer_by_layer(len(any_step.layers))
+    after = _Rewritten(any_step, rewritten(any_step, plan)).graph
+    for node in any_step.graph.nodes.values():
+        tasks = [after.nodes[c].task for c in after.nodes[node.name].controls]
+        remote = [t for t in tasks if t != node.task]
+        assert len(remote) == len(set(remote)), node.name
+
+
+def test_what_cannot_be_packed_travels_as_before(dynamic_step, layer_by_layer, rewritten):
+    after = _Rewritten(dynamic_step, rewritten(dynamic_step, layer_by_layer(2))).graph
+    unpackable = {c.tensor for c in dynamic_step.graph.crossings if not c.type.is_packable}
+    assert len(unpackable) == 2  # The rows and their numbers.
+    assert unpackable < {c.tensor for c in after.crossings}
+
+
+def test_a_plan_without_pushes_leaves_a_step_that_trains_nothing(evaluation_step, rewritten):
+    after = _Rewritten(evaluation_step, rewritten(evaluation_step, Plan([(1, 2)], [])))
+    assert len(after.packs("pull")[1]) == 1
+    assert after.packs("push") == {}
+
+
+def test_the_step_as_traced_is_not_changed(momentum_step, layer_by_layer, rewritten):
+    before = momentum_step.function_def.SerializeToString()
+    new = rewritten(momentum_step, layer_by_layer(2))
+    assert momentum_step.function_def.SerializeToString() == before
+    assert new.signature.input_arg == momentum_step.function_def.signature.input_arg
+
+
+def test_a_plan_for_other_layers_is_refused(momentum_step, layer_by_layer, rewritten):
+    with pytest.raises(ValueError, match=r"`plan` is for 3 layers; this step has 2\."):
+        rewritten(momentum_step, layer_by_layer(3))

@@ -1,0 +1,146 @@
+"""`LayerCosts`: what a training step costs, per layer, in seconds."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from tf_dynacomm import files
+
+_KIND, _VERSION = "costs", 1
+_VECTORS = ("pull_s", "forward_s", "backward_s", "push_s", "apply_s")
+
+
+class LayerCosts:
+    """The costs of one training step, the input of every scheduler.
+
+    Layers are numbered 1..L in forward order (DynaComm, arXiv 2101.07968, section III). Layers at
+    the same depth of a branching network count as one.
+
+        >>> costs = LayerCosts(
+        ...     pull_s=[0.2, 0.1], forward_s=[0.3, 0.1], backward_s=[0.4, 0.2],
+        ...     push_s=[0.2, 0.1], overhead_s=0.01)
+        >>> len(costs), costs.overhead_pull_s
+        (2, 0.01)
+
+    Args:
+      pull_s: Seconds that each layer's parameters take on the link, without overhead; shape (L,).
+      forward_s: Seconds of each layer's forward computation; shape (L,).
+      backward_s: Seconds of each layer's backward computation; shape (L,).
+      push_s: Seconds that each layer's gradients take on the link, without overhead; shape (L,).
+      overhead_s: Seconds that each transmission costs besides (Δt): one number, or one for pulls
+        and one for pushes.
+      apply_s: Seconds in which the PS applies each layer's gradients; shape (L,); zeros if `None`.
+      names: The layers' names; `"layer 1"` to `"layer L"` if `None`.
+
+    Attributes:
+      pull_s, forward_s, backward_s, push_s, apply_s: As given; read-only float64 arrays.
+      overhead_pull_s: Δt of a pull.
+      overhead_push_s: Δt of a push.
+      names: Tuple of L names.
+
+    Raises:
+      ValueError: If there is no layer, vectors differ in length, or a cost is negative, NaN or
+        infinite: the message says which vector, which layer, which value.
+    """
+
+    __hash__ = None
+
+    def __init__(
+        self,
+        pull_s: ArrayLike,
+        forward_s: ArrayLike,
+        backward_s: ArrayLike,
+        push_s: ArrayLike,
+        overhead_s: float | Sequence[float],
+        apply_s: ArrayLike | None = None,
+        names: Sequence[str] | None = None,
+    ):
+        count = np.size(pull_s)
+        apply_s = np.zeros(count) if apply_s is None else apply_s
+        self.pull_s = _vector("pull_s", pull_s, count)
+        self.forward_s = _vector("forward_s", forward_s, count)
+        self.backward_s = _vector("backward_s", backward_s, count)
+        self.push_s = _vector("push_s", push_s, count)
+        self.apply_s = _vector("apply_s", apply_s, count)
+        self.overhead_pull_s, self.overhead_push_s = _overheads(overhead_s)
+        self.names = _names(names, count)
+
+    def __len__(self) -> int:
+        return len(self.pull_s)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, LayerCosts):
+            return NotImplemented
+        return self._content() == other._content()
+
+    def __repr__(self) -> str:
+        total_s = sum(float(getattr(self, vector).sum()) for vector in _VECTORS)
+        return f"LayerCosts({len(self)} layers, {total_s:.3g} s in all)"
+
+    def save(self, path: str | os.PathLike) -> None:
+        """Writes the costs as JSON.
+
+        Raises:
+          OSError: If the file cannot be written.
+        """
+        files.write(path, _KIND, _VERSION, self._content())
+
+    @classmethod
+    def load(cls, path: str | os.PathLike) -> LayerCosts:
+        """Reads what `save` wrote.
+
+        Raises:
+          OSError: If the file cannot be read.
+          ValueError: If it holds no valid costs; the message names the file.
+        """
+        content = files.read(path, _KIND, _VERSION)
+        try:
+            return cls(
+                **{vector: content[vector] for vector in _VECTORS},
+                overhead_s=content["overhead_s"],
+                names=content["names"],
+            )
+        except (KeyError, TypeError, ValueError) as e:
+            raise ValueError(f"{path}: no valid costs: {e}") from e
+
+    def _content(self) -> dict:
+        vectors = {vector: getattr(self, vector).tolist() for vector in _VECTORS}
+        overheads = [self.overhead_pull_s, self.overhead_push_s]
+        return {"names": list(self.names), "overhead_s": overheads, **vectors}
+
+
+def _vector(name: str, values: ArrayLike, count: int) -> np.ndarray:
+    vector = np.array(values, np.float64)
+    if vector.shape != (count,) or not count:
+        raise ValueError(
+            f"`{name}` (shape {vector.shape}) must be a vector of as many layers as `pull_s` "
+            f"({count}), one at least."
+        )
+    for layer in np.flatnonzero(~np.isfinite(vector) | (vector < 0)):
+        raise ValueError(
+            f"`{name}` of layer {layer + 1} ({vector[layer]}) must be finite and not negative."
+        )
+    vector.setflags(write=False)
+    return vector
+
+
+def _overheads(overhead_s: float | Sequence[float]) -> tuple[float, float]:
+    pair = np.array(overhead_s, np.float64)
+    if pair.shape not in ((), (2,)):
+        raise ValueError(f"`overhead_s` ({overhead_s}) must be one number or a pair (pull, push).")
+    if not np.all(np.isfinite(pair) & (pair >= 0)):
+        raise ValueError(f"`overhead_s` ({overhead_s}) must be finite and not negative.")
+    pull, push = np.broadcast_to(pair, 2)
+    return float(pull), float(push)
+
+
+def _names(names: Sequence[str] | None, count: int) -> tuple[str, ...]:
+    if names is None:
+        return tuple(f"layer {number}" for number in range(1, count + 1))
+    if len(names) != count or not all(isinstance(name, str) for name in names):
+        raise ValueError(f"`names` ({len(names)} entries) must be {count} strings, one a layer.")
+    return tuple(names)

@@ -1,0 +1,55 @@
+"""JSON files of this package: written atomically, and recognised when they are read."""
+
+from __future__ import annotations
+
+import json
+import os
+import pathlib
+import tempfile
+from collections.abc import Mapping
+from typing import Any
+
+
+def write(path: str | os.PathLike, kind: str, version: int, content: Mapping[str, Any]) -> None:
+    """Writes a file whole or not at all.
+
+    Args:
+      path: Where to.
+      kind: What it holds, such as `"costs"`.
+      version: Version of the form in which it holds it.
+      content: The rest of the file.
+
+    Raises:
+      OSError: If it cannot be written.
+    """
+    path = pathlib.Path(path)
+    header = {"format": f"tf_dynacomm.{kind}", "version": version}
+    descriptor, part = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+    try:
+        with os.fdopen(descriptor, "w") as file:
+            json.dump({**header, **content}, file, indent=1, allow_nan=False)
+        os.replace(part, path)
+    except BaseException:
+        os.unlink(part)
+        raise
+
+
+def read(path: str | os.PathLike, kind: str, version: int) -> dict[str, Any]:
+    """Reads a file that `write` wrote.
+
+    Raises:
+      OSError: If it cannot be read.
+      ValueError: If it is not JSON, of another kind, or of a newer version.
+    """
+    try:
+        content = json.loads(pathlib.Path(path).read_bytes())
+    except ValueError as e:
+        raise ValueError(f"{path}: not JSON, or cut short ({e}).") from e
+    if not isinstance(content, dict) or content.get("format") != f"tf_dynacomm.{kind}":
+        raise ValueError(f"{path}: not a file of {kind} that tf_dynacomm wrote.")
+    if content.get("version") != version:
+        raise ValueError(
+            f"{path}: version {content.get('version')!r} of {kind}; this tf_dynacomm reads "
+            f"version {version}."
+        )
+    return content

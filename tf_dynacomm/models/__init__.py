@@ -1,0 +1,31 @@
+"""The models that the tools train, by name."""
+
+from __future__ import annotations
+
+import importlib
+
+_MODULES = {"small_cnn": "tf_dynacomm.models.small_cnn"}
+
+
+def names() -> tuple[str, ...]:
+    """Returns the names that `build` knows."""
+    return tuple(sorted(_MODULES))
+
+
+def build(name: str, image_shape: tuple[int, int, int], classes: int):
+    """Builds a model by name.
+
+    Args:
+      name: One of `names()`.
+      image_shape: Height, width and channels of an image.
+      classes: Number of classes.
+
+    Returns:
+      A `tf_keras.Model` from images [n, height, width, channels] to logits [n, classes].
+
+    Raises:
+      ValueError: `name` is unknown.
+    """
+    if name not in _MODULES:
+        raise ValueError(f"`name` ({name}) must be one of {', '.join(names())}.")
+    return importlib.import_module(_MODULES[name]).build(image_shape, classes)

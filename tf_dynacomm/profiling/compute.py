@@ -1,0 +1,122 @@
+"""Compute time of each layer, from the operations that a worker's trace holds.
+
+Operations of a step run on several threads. A moment counts for the earliest part of the step
+(forward 1..L, then backward L..1) that computes in it, so that time on parallel threads is counted
+once and the layers' times add up to the time in which the worker computed. Pauses shorter than
+`_DISPATCH_S` between operations are the executor's and count for the operation that follows.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import heapq
+from collections.abc import Iterable, Mapping, Sequence
+
+import numpy as np
+
+from tf_dynacomm.profiling import attribution, trace
+from tf_dynacomm.runtime import step_graph
+
+_DISPATCH_S = 100e-6
+
+
+@dataclasses.dataclass(frozen=True)
+class LayerTimes:
+    """Compute time of one step.
+
+    Attributes:
+      forward_s: Seconds for each layer, forward; shape (L,).
+      backward_s: The same, backward.
+      matched_s: Seconds of operations that were found in the traced graph.
+      total_s: Seconds of all operations of the step.
+    """
+
+    forward_s: np.ndarray
+    backward_s: np.ndarray
+    matched_s: float
+    total_s: float
+
+
+class NameTable:
+    """Maps the names in a trace to nodes of the step's graph.
+
+    Grappler rewrites names: it puts its own before them (`ArithmeticOptimizer/…`), and the bodies
+    of inlined functions carry the calling node's name before theirs.
+
+    Args:
+      graph: The step's graph.
+    """
+
+    def __init__(self, graph: step_graph.StepGraph):
+        self._graph = graph
+        self._found: dict[str, str | None] = {}
+
+    def node(self, name: str) -> str | None:
+        """The graph's node for a traced name, or `None`."""
+        if name not in self._found:
+            self._found[name] = next((n for n in _candidates(name) if n in self._graph.nodes), None)
+        return self._found[name]
+
+
+def _candidates(name: str) -> Iterable[str]:
+    parts = name.split("/")
+    yield from ("/".join(parts[i:]) for i in range(len(parts)))
+    yield from ("/".join(parts[:i]) for i in range(len(parts) - 1, 0, -1))
+
+
+def layer_times(
+    operations: Sequence[trace.Operation],
+    names: NameTable,
+    parts: Mapping[str, attribution.Part],
+    num_layers: int,
+) -> LayerTimes:
+    """Adds up a step's operations by layer.
+
+    An operation that the graph does not have counts for the part of the one before it.
+
+    Args:
+      operations: The worker's operations of one step, in order of start.
+      names: Finds the node of an operation.
+      parts: The part of every node that computes for a layer.
+      num_layers: L.
+    """
+    ranked, matched_s, total_s, last = [], 0.0, 0.0, None
+    for operation in operations:
+        duration_s = operation.end_s - operation.start_s
+        node = names.node(operation.node)
+        total_s += duration_s
+        if node is not None or operation.node.startswith("dynacomm/"):
+            matched_s += duration_s
+        part = last if node is None else parts.get(node)
+        last = part or last
+        if part is not None:
+            ranked.append((operation.start_s, operation.end_s, _rank(part, num_layers)))
+    seconds = _first_come(ranked, 2 * num_layers)
+    return LayerTimes(seconds[:num_layers], seconds[num_layers:][::-1], matched_s, total_s)
+
+
+def _rank(part: attribution.Part, num_layers: int) -> int:
+    """The part's place in the step: forward 1..L, then backward L..1, from 0."""
+    if part.phase == attribution.FORWARD:
+        return part.layer - 1
+    return 2 * num_layers - part.layer
+
+
+def _first_come(intervals: Sequence[tuple[float, float, int]], ranks: int) -> np.ndarray:
+    """Seconds of each rank, every moment given to the lowest rank that is active in it."""
+    seconds = np.zeros(ranks)
+    edges = sorted({t for start, end, _ in intervals for t in (start, end)})
+    waiting = sorted(intervals)
+    active: list[tuple[int, float]] = []
+    position = 0
+    for now, then in zip(edges, edges[1:]):
+        while position < len(waiting) and waiting[position][0] <= now:
+            heapq.heappush(active, (waiting[position][2], waiting[position][1]))
+            position += 1
+        while active and active[0][1] <= now:
+            heapq.heappop(active)
+        if active:
+            seconds[active[0][0]] += then - now
+        elif then - now < _DISPATCH_S:
+            seconds[waiting[position][2]] += then - now
+    return seconds

@@ -1,0 +1,1 @@
+"""Plan → TensorFlow graph: the layer table, the rewriting of steps, and the coordinator."""

@@ -1,0 +1,84 @@
+"""The coordinator that runs every scheduled function as a planned `Step`."""
+
+from __future__ import annotations
+
+import functools
+import threading
+import weakref
+
+from tf_dynacomm import plan as plan_lib
+from tf_dynacomm.runtime import steps, tf_internals
+
+
+class Steps:
+    """All steps of one strategy.
+
+    Args:
+      plan: A plan for the training step that is never replaced, or `None`.
+      scheduled: Whether steps are planned at all.
+    """
+
+    def __init__(self, plan: plan_lib.Plan | None, scheduled: bool):
+        self.fixed_plan = plan
+        self._scheduled = scheduled
+        self._lock = threading.Lock()
+        self._steps: list[weakref.ref[steps.Step]] = []
+        self.finished = 0
+
+    def runner_of(self, concrete_function):
+        """What runs a concrete function on a worker: called with the worker and the arguments."""
+        with self._lock:
+            step = tf_internals.attached(concrete_function, lambda: self._new_step(concrete_function))
+        return functools.partial(self._run, step)
+
+    def _new_step(self, concrete_function) -> steps.Step:
+        step = steps.Step(concrete_function, self._scheduled)
+        if step.trains and self.fixed_plan is not None:
+            step.set_plan(self.fixed_plan)
+        self._steps.append(weakref.ref(step))
+        return step
+
+    def _run(self, step: steps.Step, worker: int, *args, **kwargs):
+        result = step.run(worker, *args, **kwargs)
+        if step.trains:
+            with self._lock:
+                self.finished += 1
+        return result
+
+    def all(self) -> list[steps.Step]:
+        """The steps traced so far and still in use, oldest first."""
+        with self._lock:
+            return [step for ref in self._steps if (step := ref()) is not None]
+
+
+class DynaCommCoordinator(tf_internals.Coordinator):
+    """Runs scheduled functions with their pulls and pushes grouped as planned.
+
+    It is the strategy's one coordinator: `tf.distribute.coordinator.ClusterCoordinator(strategy)`
+    gives it, so that `model.fit` and custom loops go through it alike.
+
+    Args:
+      strategy: The strategy.
+      plan: A plan for the training step that is never replaced, or `None`.
+      scheduled: Whether steps are planned at all.
+    """
+
+    def __init__(self, strategy, plan: plan_lib.Plan | None = None, scheduled: bool = True):
+        if not hasattr(self, "_steps"):
+            self._steps = Steps(plan, scheduled)
+        super().__init__(strategy, self._steps.runner_of)
+
+    @property
+    def training_step(self) -> steps.Step | None:
+        """The step that trains: the latest one traced that pushes gradients."""
+        return next((step for step in reversed(self.steps) if step.trains), None)
+
+    @property
+    def steps(self) -> list[steps.Step]:
+        """All functions scheduled so far and still in use, oldest first."""
+        return self._steps.all()
+
+    @property
+    def steps_finished(self) -> int:
+        """How many training steps the workers have finished."""
+        return self._steps.finished

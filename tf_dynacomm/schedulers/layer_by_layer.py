@@ -1,0 +1,18 @@
+"""Layer by layer (wait-free backpropagation, Poseidon): every layer is a segment."""
+
+from __future__ import annotations
+
+from tf_dynacomm import costs as costs_lib
+from tf_dynacomm import plan as plan_lib
+from tf_dynacomm.schedulers import segments
+
+
+def schedule(costs: costs_lib.LayerCosts) -> plan_lib.Plan:
+    """A plan with as many segments as layers."""
+    ends = range(1, len(costs) + 1)
+    return plan_lib.Plan(
+        segments.forward(ends),
+        segments.backward(ends),
+        names=costs.names,
+        scheduler="layer_by_layer",
+    )

@@ -1,0 +1,1 @@
+"""Local clusters to train and test on."""

@@ -1,0 +1,73 @@
+"""How a command line tool starts, and how it ends when something is wrong."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import pathlib
+import signal
+import sys
+from collections.abc import Callable, Iterator, Sequence
+
+from absl import app, flags
+
+
+class UserError(Exception):
+    """Something that the user can put right, told in one line."""
+
+
+@contextlib.contextmanager
+def user_errors(source: str) -> Iterator[None]:
+    """Blames `ValueError` and `OSError` in the block on `source`, a flag or variable of the user's.
+
+    Raises:
+      UserError: In their place, with `source` and their message.
+    """
+    try:
+        yield
+    except (ValueError, OSError) as error:
+        raise UserError(f"{source}: {error}") from error
+
+
+def make_folder(flag: str, path: str | os.PathLike | None) -> None:
+    """Makes the folder that a flag names, if it names one, and checks that it can be written.
+
+    Raises:
+      UserError: It cannot be.
+    """
+    if path is None:
+        return
+    with user_errors(flag):
+        pathlib.Path(path).mkdir(parents=True, exist_ok=True)
+        if not os.access(path, os.W_OK | os.X_OK):
+            raise PermissionError(f"{path} cannot be written: choose another folder.")
+
+
+def run(main: Callable[[Sequence[str]], None]) -> None:
+    """Parses the flags and runs `main`, then ends the process.
+
+    The exit code is 0 at a normal end; 1 with one line on standard error for a wrong flag or a
+    `UserError`; 130 after Ctrl-C and 143 after SIGTERM, on both of which `with` blocks are left in
+    order.
+    """
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
+    try:
+        app.run(main, flags_parser=_parse_flags)
+    except UserError as error:
+        sys.exit(f"{_name()}: {error}")
+    except KeyboardInterrupt:
+        sys.exit(128 + signal.SIGINT)
+
+
+def _name() -> str:
+    return pathlib.Path(sys.argv[0]).name
+
+
+def _parse_flags(argv: Sequence[str]) -> list[str]:
+    try:
+        remaining = flags.FLAGS(argv)
+    except flags.Error as error:
+        raise UserError(" ".join(f"{error}".split())) from error
+    if len(remaining) > 1:
+        raise UserError(f"unknown argument {remaining[1]}: flags begin with --")
+    return remaining

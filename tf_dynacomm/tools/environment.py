@@ -1,0 +1,46 @@
+"""How the tools load TensorFlow: on the CPU, and without its start-up notes on the terminal."""
+
+import contextlib
+import os
+import shutil
+import sys
+import tempfile
+from collections.abc import Iterator
+
+_STDERR_DESCRIPTOR = 2
+
+
+def load_tensorflow() -> None:
+    """Loads TensorFlow on the CPU and keeps its start-up notes off the terminal.
+
+    What the user has set in `TF_CPP_MIN_LOG_LEVEL` or `CUDA_VISIBLE_DEVICES` stays; with the former
+    set, the notes are shown.
+
+    Raises:
+      ImportError: TensorFlow cannot be loaded; what it printed goes to standard error.
+    """
+    os.environ.setdefault("CUDA_VISIBLE_DEVICES", "-1")
+    # TensorFlow 2.21 prints some notes at import whatever its log level.
+    quiet = "TF_CPP_MIN_LOG_LEVEL" not in os.environ
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+    with _stderr_set_aside() if quiet else contextlib.nullcontext():
+        import tensorflow  # noqa: F401
+        import tf_keras  # noqa: F401
+
+
+@contextlib.contextmanager
+def _stderr_set_aside() -> Iterator[None]:
+    """Hides what this process and its native libraries print, unless the block fails."""
+    sys.stderr.flush()
+    terminal = os.dup(_STDERR_DESCRIPTOR)
+    with tempfile.TemporaryFile() as aside, os.fdopen(terminal, "wb") as stderr:
+        os.dup2(aside.fileno(), _STDERR_DESCRIPTOR)
+        try:
+            yield
+        except BaseException:
+            aside.seek(0)
+            shutil.copyfileobj(aside, stderr)
+            raise
+        finally:
+            sys.stderr.flush()
+            os.dup2(terminal, _STDERR_DESCRIPTOR)

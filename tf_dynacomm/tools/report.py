@@ -1,0 +1,122 @@
+"""What a training tells its user: a block after each epoch, a table and a summary at the end."""
+
+from __future__ import annotations
+
+import json
+import pathlib
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from tf_dynacomm import replan
+
+_UNKNOWN = "?"
+_TABLE_HEADER = ("epoch", "step", "predicted", "pull segments", "push segments", "matched", "then")
+
+
+def epoch_block(report: replan.EpochReport, logs: Mapping[str, float]) -> str:
+    """Describes an epoch and what was decided at its end, in a few lines.
+
+    Args:
+      report: What was measured and decided.
+      logs: The epoch's training metrics.
+    """
+    lines = [
+        ("training", "   ".join(f"{name} {value:.4f}" for name, value in logs.items())),
+        ("step", f"measured {_time(report.step_time_s)}   predicted {_predictions(report)}"),
+        ("trace", f"{_share(report.matched_share)} matched"),
+        ("link", f"{_link('pull', report)}   {_link('push', report)}"),
+        ("segments", f"pull {_segments('pull', report)}   push {_segments('push', report)}"),
+        ("plan", _decision(report)),
+    ]
+    return "\n".join(f"  {label:<9} {text}" for label, text in lines)
+
+
+def table(reports: Sequence[replan.EpochReport]) -> str:
+    """Describes all epochs, a line for each, with the plan that was in use during the epoch."""
+    rows = [_TABLE_HEADER, *map(_row, reports)]
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return "\n".join(
+        "   ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=True))
+        for row in rows
+    )
+
+
+def summary(
+    reports: Sequence[replan.EpochReport], *, test_accuracy: float, test_loss: float
+) -> dict[str, Any]:
+    """Returns what the table tells, and the model's test results, in a form for JSON.
+
+    Times are in seconds, shares and the accuracy from 0 to 1. The segments and the prediction
+    are those of the plan that was in use during the epoch.
+    """
+    return {
+        "test_accuracy": test_accuracy,
+        "test_loss": test_loss,
+        "epochs": [
+            {
+                "epoch": report.epoch,
+                "step_time_s": report.step_time_s,
+                "predicted_step_time_s": report.predicted_step_time_s,
+                "pull_segments": report.pull_segments_before,
+                "push_segments": report.push_segments_before,
+                "matched_share": report.matched_share,
+                "replanned": report.replanned,
+            }
+            for report in reports
+        ],
+    }
+
+
+def write_summary(path: str | pathlib.Path, content: Mapping[str, Any]) -> None:
+    """Writes a summary as JSON.
+
+    Raises:
+      OSError: The file cannot be written.
+    """
+    pathlib.Path(path).write_text(json.dumps(content, indent=2) + "\n")
+
+
+def _row(report: replan.EpochReport) -> tuple[str, ...]:
+    return (
+        f"{report.epoch}",
+        _time(report.step_time_s),
+        _time(report.predicted_step_time_s),
+        f"{report.pull_segments_before}",
+        f"{report.push_segments_before}",
+        _share(report.matched_share),
+        "new plan" if report.replanned else "same plan",
+    )
+
+
+def _time(time_s: float | None) -> str:
+    return _UNKNOWN if time_s is None else f"{time_s * 1e3:.2f} ms"
+
+
+def _share(share: float | None) -> str:
+    return _UNKNOWN if share is None else f"{share:.1%}"
+
+
+def _predictions(report: replan.EpochReport) -> str:
+    before, after = report.predicted_step_time_s, report.predicted_next_step_time_s
+    return f"{_time(before)} → {_time(after)}"
+
+
+def _segments(direction: str, report: replan.EpochReport) -> str:
+    before = getattr(report, f"{direction}_segments_before")
+    return f"{before} → {getattr(report, f'{direction}_segments_after')}"
+
+
+def _link(direction: str, report: replan.EpochReport) -> str:
+    overhead_s, rate = {
+        "pull": (report.overhead_pull_s, report.rate_down_bytes_per_s),
+        "push": (report.overhead_push_s, report.rate_up_bytes_per_s),
+    }[direction]
+    rate_text = _UNKNOWN if rate is None else f"{rate / 1e6:.1f}"
+    return f"{direction} Δt {_time(overhead_s)}, {rate_text} MB/s"
+
+
+def _decision(report: replan.EpochReport) -> str:
+    if report.replanned:
+        return "new, from the trace of this epoch"
+    return f"kept: {report.reason}" if report.reason else "kept"
