@@ -13,7 +13,6 @@ hypothesis.settings.load_profile("untimed")
 WORKER = "/device:CPU:0"
 
 
-
 def _ps(task: int) -> str:
     return f"/job:ps/replica:0/task:{task}/device:CPU:0"
 
@@ -30,6 +29,7 @@ class TracedStep:
 
     @property
     def function_def(self):
+        """The step as traced."""
         return self.concrete.function_def
 
     def run_here(self, function_def) -> list:
@@ -38,7 +38,7 @@ class TracedStep:
 
         from tf_dynacomm.runtime import tf_internals
 
-        for variable, value in zip(self.variables, self.initial):
+        for variable, value in zip(self.variables, self.initial, strict=True):
             variable.assign(value)
         here = _placed_here(function_def)
         tf_internals.with_function_def(self.concrete, here)(tf.reshape(tf.range(8.0), [2, 4]) / 8)
@@ -81,10 +81,11 @@ class Program:
 
         return tf.device(self._devices[variable.name.partition(":")[0]])
 
-    def descend(self, variable, gradient):
-        """Updates a variable on its PS task."""
-        with self.device(variable):
-            variable.assign_sub(0.1 * gradient)
+    def descend(self, variables, gradients):
+        """Updates variables on their PS tasks."""
+        for variable, gradient in zip(variables, gradients, strict=True):
+            with self.device(variable):
+                variable.assign_sub(0.1 * gradient)
 
     def trace(self, step) -> TracedStep:
         """Traces `step(x)`, `x` being a float32 tensor of shape (None, 4), on the worker."""

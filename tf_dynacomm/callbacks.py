@@ -23,10 +23,14 @@ class ReplanCallback(tf_keras.callbacks.Callback):
       logdir: Folder for traces (TensorBoard's profile plugin and XProf open it),
         `costs-<epoch>.json` and `plan-<epoch>.json`; nothing is kept if `None`.
       replan_every: Re-plan after so many training steps instead of at the end of epochs.
+      min_gain: Share of the step time that a new plan must promise to save.
       on_report: Called with each epoch's `EpochReport`.
 
     Attributes:
       reports: The reports of all epochs so far.
+
+    Raises:
+      ValueError: If `replan_every` is less than 1.
     """
 
     def __init__(
@@ -34,6 +38,7 @@ class ReplanCallback(tf_keras.callbacks.Callback):
         *,
         logdir: str | pathlib.Path | None = None,
         replan_every: int | None = None,
+        min_gain: float = 0.01,
         on_report: Callable[[replan.EpochReport], None] | None = None,
     ):
         super().__init__()
@@ -41,16 +46,22 @@ class ReplanCallback(tf_keras.callbacks.Callback):
             raise ValueError(f"`replan_every` ({replan_every}) must be at least 1, or None.")
         self._logdir = logdir
         self._replan_every = replan_every
+        self._min_gain = min_gain
         self._on_report = on_report
         self._replanner: replan.Replanner | None = None
         self.reports: list[replan.EpochReport] = []
 
     def on_train_begin(self, logs=None):
+        """Begins anew; what an interrupted training left running is ended first."""
+        self.on_train_end()
         self.reports = []
         used = self.model.distribute_strategy
         if isinstance(used, strategy.DynaCommStrategy):
             self._replanner = replan.Replanner(
-                used, logdir=self._logdir, every_steps=self._replan_every
+                used,
+                logdir=self._logdir,
+                every_steps=self._replan_every,
+                min_gain=self._min_gain,
             )
         else:
             logging.warning(
@@ -59,10 +70,12 @@ class ReplanCallback(tf_keras.callbacks.Callback):
             )
 
     def on_epoch_begin(self, epoch, logs=None):
+        """Takes a trace while the epoch runs."""
         if self._replanner is not None:
             self._replanner.begin_epoch()
 
     def on_epoch_end(self, epoch, logs=None):
+        """Plans the next epoch and reports."""
         if self._replanner is None:
             return
         self.reports.append(self._replanner.end_epoch(epoch + 1))
@@ -70,6 +83,7 @@ class ReplanCallback(tf_keras.callbacks.Callback):
             self._on_report(self.reports[-1])
 
     def on_train_end(self, logs=None):
+        """Leaves nothing running."""
         if self._replanner is not None:
             self._replanner.close()
             self._replanner = None

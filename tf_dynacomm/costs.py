@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 from collections.abc import Sequence
 
@@ -14,8 +15,9 @@ _KIND, _VERSION = "costs", 1
 _VECTORS = ("pull_s", "forward_s", "backward_s", "push_s", "apply_s")
 
 
+@dataclasses.dataclass(frozen=True, init=False, eq=False, repr=False)
 class LayerCosts:
-    """The costs of one training step, the input of every scheduler.
+    """The costs of one training step, the input of every scheduler; immutable.
 
     Layers are numbered 1..L in forward order (DynaComm, arXiv 2101.07968, section III). Layers at
     the same depth of a branching network count as one.
@@ -26,26 +28,30 @@ class LayerCosts:
         >>> len(costs), costs.overhead_pull_s
         (2, 0.01)
 
-    Args:
+    Attributes:
       pull_s: Seconds that each layer's parameters take on the link, without overhead; shape (L,).
       forward_s: Seconds of each layer's forward computation; shape (L,).
       backward_s: Seconds of each layer's backward computation; shape (L,).
       push_s: Seconds that each layer's gradients take on the link, without overhead; shape (L,).
-      overhead_s: Seconds that each transmission costs besides (Δt): one number, or one for pulls
-        and one for pushes.
+      overhead_s: Seconds that each transmission costs besides (Δt), for pulls and for pushes; one
+        number may be given for both.
       apply_s: Seconds in which the PS applies each layer's gradients; shape (L,); zeros if `None`.
       names: The layers' names; `"layer 1"` to `"layer L"` if `None`.
 
-    Attributes:
-      pull_s, forward_s, backward_s, push_s, apply_s: As given; read-only float64 arrays.
-      overhead_pull_s: Δt of a pull.
-      overhead_push_s: Δt of a push.
-      names: Tuple of L names.
+    Vectors are kept as read-only float64 arrays.
 
     Raises:
       ValueError: If there is no layer, vectors differ in length, or a cost is negative, NaN or
         infinite: the message says which vector, which layer, which value.
     """
+
+    pull_s: np.ndarray
+    forward_s: np.ndarray
+    backward_s: np.ndarray
+    push_s: np.ndarray
+    overhead_s: tuple[float, float]
+    apply_s: np.ndarray
+    names: tuple[str, ...]
 
     __hash__ = None
 
@@ -61,13 +67,21 @@ class LayerCosts:
     ):
         count = np.size(pull_s)
         apply_s = np.zeros(count) if apply_s is None else apply_s
-        self.pull_s = _vector("pull_s", pull_s, count)
-        self.forward_s = _vector("forward_s", forward_s, count)
-        self.backward_s = _vector("backward_s", backward_s, count)
-        self.push_s = _vector("push_s", push_s, count)
-        self.apply_s = _vector("apply_s", apply_s, count)
-        self.overhead_pull_s, self.overhead_push_s = _overheads(overhead_s)
-        self.names = _names(names, count)
+        given = dict(zip(_VECTORS, (pull_s, forward_s, backward_s, push_s, apply_s), strict=True))
+        for name, values in given.items():
+            object.__setattr__(self, name, _vector(name, values, count))
+        object.__setattr__(self, "overhead_s", _overheads(overhead_s))
+        object.__setattr__(self, "names", _names(names, count))
+
+    @property
+    def overhead_pull_s(self) -> float:
+        """Δt of a pull."""
+        return self.overhead_s[0]
+
+    @property
+    def overhead_push_s(self) -> float:
+        """Δt of a push."""
+        return self.overhead_s[1]
 
     def __len__(self) -> int:
         return len(self.pull_s)
@@ -109,12 +123,14 @@ class LayerCosts:
 
     def _content(self) -> dict:
         vectors = {vector: getattr(self, vector).tolist() for vector in _VECTORS}
-        overheads = [self.overhead_pull_s, self.overhead_push_s]
-        return {"names": list(self.names), "overhead_s": overheads, **vectors}
+        return {"names": list(self.names), "overhead_s": list(self.overhead_s), **vectors}
 
 
 def _vector(name: str, values: ArrayLike, count: int) -> np.ndarray:
-    vector = np.array(values, np.float64)
+    try:
+        vector = np.array(values, np.float64)
+    except (TypeError, ValueError) as e:
+        raise ValueError(f"`{name}` must be a vector of numbers: {e}") from e
     if vector.shape != (count,) or not count:
         raise ValueError(
             f"`{name}` (shape {vector.shape}) must be a vector of as many layers as `pull_s` "
@@ -124,23 +140,33 @@ def _vector(name: str, values: ArrayLike, count: int) -> np.ndarray:
         raise ValueError(
             f"`{name}` of layer {layer + 1} ({vector[layer]}) must be finite and not negative."
         )
+    with np.errstate(over="ignore"):
+        if not np.isfinite(vector.sum()):
+            raise ValueError(f"`{name}` (shape {vector.shape}) must have a finite sum.")
+    vector += 0.0  # Makes -0.0 a 0.0, which is printed and written without a sign.
     vector.setflags(write=False)
     return vector
 
 
 def _overheads(overhead_s: float | Sequence[float]) -> tuple[float, float]:
-    pair = np.array(overhead_s, np.float64)
+    try:
+        pair = np.array(overhead_s, np.float64)
+    except (TypeError, ValueError) as e:
+        raise ValueError(f"`overhead_s` ({overhead_s}) must be a number or a pair: {e}") from e
     if pair.shape not in ((), (2,)):
         raise ValueError(f"`overhead_s` ({overhead_s}) must be one number or a pair (pull, push).")
     if not np.all(np.isfinite(pair) & (pair >= 0)):
         raise ValueError(f"`overhead_s` ({overhead_s}) must be finite and not negative.")
-    pull, push = np.broadcast_to(pair, 2)
+    pull, push = np.broadcast_to(pair + 0.0, 2)
     return float(pull), float(push)
 
 
 def _names(names: Sequence[str] | None, count: int) -> tuple[str, ...]:
     if names is None:
         return tuple(f"layer {number}" for number in range(1, count + 1))
-    if len(names) != count or not all(isinstance(name, str) for name in names):
-        raise ValueError(f"`names` ({len(names)} entries) must be {count} strings, one a layer.")
+    if isinstance(names, str) or len(names) != count:
+        raise ValueError(f"`names` ({names!r}) must be {count} strings, one for each layer.")
+    for name in names:
+        if not isinstance(name, str):
+            raise ValueError(f"`names` entry ({name!r}) must be a string.")
     return tuple(names)

@@ -51,7 +51,8 @@ class ImageDataset:
         Args:
           batch_size: Number of images in a batch.
           seed: Seed of the order. With `None` each iterator has an order of its own, as several
-            workers should, lest all of them compute the same gradients.
+            workers should, lest all of them compute the same gradients. (TensorFlow 2.21 cannot
+            do this under `tf.random.set_seed(0)`.)
 
         Returns:
           A dataset of images [batch_size, height, width, channels], float32 from 0 to 1, and labels

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import pathlib
-import tempfile
+import uuid
 from collections.abc import Mapping
 from typing import Any
 
@@ -24,14 +24,13 @@ def write(path: str | os.PathLike, kind: str, version: int, content: Mapping[str
     """
     path = pathlib.Path(path)
     header = {"format": f"tf_dynacomm.{kind}", "version": version}
-    descriptor, part = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+    text = json.dumps({**header, **content}, indent=1, allow_nan=False)
+    part = path.with_name(f".{path.name}.{uuid.uuid4().hex}")
     try:
-        with os.fdopen(descriptor, "w") as file:
-            json.dump({**header, **content}, file, indent=1, allow_nan=False)
-        os.replace(part, path)
-    except BaseException:
-        os.unlink(part)
-        raise
+        part.write_text(f"{text}\n", encoding="utf-8")
+        part.replace(path)
+    finally:
+        part.unlink(missing_ok=True)
 
 
 def read(path: str | os.PathLike, kind: str, version: int) -> dict[str, Any]:
@@ -43,7 +42,7 @@ def read(path: str | os.PathLike, kind: str, version: int) -> dict[str, Any]:
     """
     try:
         content = json.loads(pathlib.Path(path).read_bytes())
-    except ValueError as e:
+    except (ValueError, RecursionError) as e:
         raise ValueError(f"{path}: not JSON, or cut short ({e}).") from e
     if not isinstance(content, dict) or content.get("format") != f"tf_dynacomm.{kind}":
         raise ValueError(f"{path}: not a file of {kind} that tf_dynacomm wrote.")

@@ -45,19 +45,17 @@ class Plan:
     def __post_init__(self):
         object.__setattr__(self, "pull", _segments("pull", self.pull))
         object.__setattr__(self, "push", _segments("push", self.push))
-        object.__setattr__(self, "names", None if self.names is None else tuple(self.names))
+        if self.names is not None and not isinstance(self.names, str):
+            object.__setattr__(self, "names", tuple(self.names))
         if not self.pull:
             raise ValueError("`pull` (empty) must have at least one segment.")
         _check_cover("pull", self.pull, self.num_layers)
         if self.push:
             _check_cover("push", self.push[::-1], self.num_layers)
-        if not isinstance(self.credit, int) or self.credit < 1:
+        if type(self.credit) is not int or self.credit < 1:
             raise ValueError(f"`credit` ({self.credit}) must be a whole number, at least 1.")
-        if self.names is not None and len(self.names) != self.num_layers:
-            raise ValueError(
-                f"`names` ({len(self.names)} entries) must be one for each of the "
-                f"{self.num_layers} layers."
-            )
+        if self.names is not None:
+            _check_names(self.names, self.num_layers)
 
     @property
     def num_layers(self) -> int:
@@ -88,11 +86,13 @@ class Plan:
 
 
 def _segments(name: str, segments: Sequence[Sequence[int]]) -> tuple[Segment, ...]:
-    checked = tuple(tuple(segment) for segment in segments)
-    for segment in checked:
-        if len(segment) != 2 or not all(type(number) is int for number in segment):
-            raise ValueError(f"`{name}` segment {segment} must be a pair of layer numbers.")
-    return checked
+    return tuple(_segment(name, segment) for segment in segments)
+
+
+def _segment(name: str, segment: Sequence[int]) -> Segment:
+    if not isinstance(segment, Sequence) or [type(number) for number in segment] != [int, int]:
+        raise ValueError(f"`{name}` segment ({segment}) must be a pair of layer numbers.")
+    return tuple(segment)
 
 
 def _check_cover(name: str, segments: Sequence[Segment], num_layers: int) -> None:
@@ -107,3 +107,9 @@ def _check_cover(name: str, segments: Sequence[Segment], num_layers: int) -> Non
         expected = last + 1
     if expected != num_layers + 1:
         raise ValueError(f"`{name}` must end at layer {num_layers}, not {expected - 1}.")
+
+
+def _check_names(names: Sequence[str], num_layers: int) -> None:
+    strings = not isinstance(names, str) and all(isinstance(name, str) for name in names)
+    if not strings or len(names) != num_layers:
+        raise ValueError(f"`names` ({names!r}) must be {num_layers} strings, one for each layer.")

@@ -14,8 +14,6 @@ from tf_dynacomm import plan as plan_lib
 from tf_dynacomm import planner as planner_lib
 from tf_dynacomm.profiling import trace
 
-# A new plan must promise at least this share of the step time: less is within the noise of costs.
-_MIN_GAIN = 0.01
 _WAIT_S = 2.0
 
 
@@ -87,6 +85,11 @@ class Replanner:
       logdir: Folder for traces, `costs-<epoch>.json` and `plan-<epoch>.json`; nothing is kept if
         `None`.
       every_steps: Re-plan after so many training steps, at once; at the end of epochs if `None`.
+      min_gain: Share of the step time that a new plan must promise to save; less is within the
+        noise of measured costs. The starting plan yields to the first one made from a trace.
+
+    Raises:
+      ValueError: If `every_steps` is less than 1.
     """
 
     def __init__(
@@ -95,12 +98,14 @@ class Replanner:
         *,
         logdir: str | pathlib.Path | None = None,
         every_steps: int | None = None,
+        min_gain: float = 0.01,
     ):
         if every_steps is not None and every_steps < 1:
             raise ValueError(f"`every_steps` ({every_steps}) must be at least 1, or None.")
         self._strategy = strategy
         self._logdir = None if logdir is None else pathlib.Path(logdir)
         self._every_steps = every_steps
+        self._min_gain = min_gain
         self._planner = planner_lib.Planner(strategy, self._logdir)
         self._decisions: list[_Decision] = []
         self._predicted_s: float | None = None
@@ -139,10 +144,10 @@ class Replanner:
     def close(self) -> None:
         """Stops all work in the background; nothing of it is left running."""
         self._closed.set()
-        self._planner.stop()
         if self._watch is not None:
             self._watch.join()
             self._watch = None
+        self._planner.stop()
 
     def _replan_on_the_way(self) -> None:
         coordinator = self._strategy.coordinator
@@ -163,9 +168,12 @@ class Replanner:
             return _Decision(reason=str(outcome))
         before_s = outcome.predicted_s(outcome.current)
         after_s = outcome.predicted_s(outcome.plan)
-        if before_s - after_s < _MIN_GAIN * before_s:
-            self._predicted_s = before_s
-            return _Decision(outcome, reason="no plan is predicted to be faster")
+        self._predicted_s = before_s
+        if outcome.plan == outcome.current:
+            return _Decision(outcome, reason="the plan in force is the best one")
+        first = outcome.current.scheduler != outcome.plan.scheduler
+        if not first and before_s - after_s < self._min_gain * before_s:
+            return _Decision(outcome, reason=f"less than {self._min_gain:.0%} would be gained")
         outcome.step.set_plan(outcome.plan)
         self._predicted_s = after_s
         return _Decision(outcome, replanned=True)

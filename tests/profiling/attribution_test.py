@@ -81,6 +81,24 @@ def test_a_skip_connection_belongs_to_what_it_starts_from_and_leads_to(make_step
     assert {parts[n] for n in ("d_skip", "d_a", "d_stem", "dw_1")} == {(B, 1)}
 
 
+def test_a_gradient_that_others_are_made_from_belongs_to_its_own_layer(make_step):
+    step = make_step(
+        [
+            ("read_1", "ReadVariableOp", ["v_1"]),
+            ("fwd_1", "MatMul", ["read_1:value:0"]),
+            ("read_2", "ReadVariableOp", ["v_2"]),
+            ("fwd_2", "AddV2", ["fwd_1:o:0", "read_2:value:0"]),
+            ("dy_1", "MatMul", ["fwd_2:o:0"]),
+            ("dw_2", "Sum", ["fwd_2:o:0"]),
+            ("dw_1", "MatMul", ["dw_2:o:0", "dy_1:o:0"]),
+            *((f"set_{i}", "AssignSubVariableOp", [f"v_{i}", f"dw_{i}:o:0"]) for i in (1, 2)),
+        ],
+        {"1": 10, "2": 10},
+    )
+    parts = _parts(step)
+    assert (parts["dw_2"], parts["dw_1"]) == ((B, 2), (B, 1))
+
+
 def test_statistics_written_by_the_worker_are_forward(make_step):
     step = make_step(
         [
@@ -120,8 +138,7 @@ def traced_step(make_program):
             hidden = tf.nn.relu(tf.nn.conv2d(image, kernels[0], 1, "SAME"))
             hidden += tf.nn.relu(tf.nn.conv2d(hidden, kernels[1], 1, "SAME"))
             loss = tf.reduce_mean((tf.reshape(hidden, [-1, 4]) @ kernels[2]) ** 2)
-        for kernel, gradient in zip(kernels, tape.gradient(loss, kernels)):
-            program.descend(kernel, gradient)
+        program.descend(kernels, tape.gradient(loss, kernels))
         return loss
 
     return program.trace(step)

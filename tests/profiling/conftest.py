@@ -67,17 +67,20 @@ def make_chain():
 
 @pytest.fixture(scope="session")
 def make_traces():
-    """Makes the traces that a chain's steps leave on the worker and `ps0`, from known costs."""
+    """Makes the traces that a chain's steps leave on the worker and `ps0`, from known costs.
 
-    def traces(costs, plan, num_steps=3, ps_ahead_s=0.0):
-        steps = [_step_traces(costs, plan, 10.0 * i, ps_ahead_s) for i in range(num_steps)]
+    The PS's clock may be ahead of the worker's, and its part of the step begin late.
+    """
+
+    def traces(costs, plan, num_steps=3, **kwargs):
+        steps = [_step_traces(costs, plan, 10.0 * i, **kwargs) for i in range(num_steps)]
         worker, ps = ({i: s[host] for i, s in enumerate(steps)} for host in (0, 1))
         return trace.HostTrace("worker", worker), {"ps0": trace.HostTrace("ps0", ps)}
 
     return traces
 
 
-def _step_traces(costs, plan, begun_s, ps_ahead_s):
+def _step_traces(costs, plan, begun_s, ps_ahead_s=0.0, ps_late_s=0.0):
     """Plays one step: everything starts as soon as the model lets it."""
     worker, ps = trace.StepTrace(), trace.StepTrace()
     now_s = link_s = begun_s
@@ -85,7 +88,7 @@ def _step_traces(costs, plan, begun_s, ps_ahead_s):
         node = f"dynacomm/pull_{number}/ps0/float32/pack"
         ps.sent_s[node] = link_s + ps_ahead_s
         link_s += costs.overhead_pull_s + costs.pull_s[first - 1 : last].sum()
-        worker.transfers[node] = trace.Transfer(node, begun_s, link_s)
+        worker.transfers[node] = trace.Transfer(node, begun_s - ps_late_s, link_s)
         now_s = max(now_s, link_s)
         for i in range(first, last + 1):
             now_s = _run(worker, f"fwd_{i}", now_s, costs.forward_s[i - 1])

@@ -113,6 +113,15 @@ def test_the_clock_of_the_ps_may_differ(measured):
     np.testing.assert_allclose(found.costs.backward_s, _costs().backward_s, rtol=1e-6)
 
 
+def test_the_wait_for_the_ps_to_begin_is_no_cost_of_the_link(measured):
+    _assert_equal(measured(_costs(), _THREE, ps_late_s=0.5).costs, _costs())
+
+
+def test_two_segments_are_enough(measured):
+    plan = Plan([(1, 1), (2, 4)], [(3, 4), (1, 2)])
+    _assert_equal(measured(_costs(), plan).costs, _costs())
+
+
 def test_unknown_operations_lower_the_matched_share(measured, chain, make_traces):
     worker, ps = make_traces(_costs(), _THREE)
     for step in worker.steps.values():

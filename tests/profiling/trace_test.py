@@ -93,7 +93,9 @@ def test_events_of_the_executor_are_no_operations():
 
 
 def test_a_transfer_has_its_request_and_its_arrival():
-    steps = _steps((0, [_recv("Start", 7, "pull/pack/_5", 2)]), (0, [_recv("Done", 7, "pull/pack/_5", 9)]))
+    steps = _steps(
+        (0, [_recv("Start", 7, "pull/pack/_5", 2)]), (0, [_recv("Done", 7, "pull/pack/_5", 9)])
+    )
     expected = trace.Transfer("pull/pack", pytest.approx(2e-6), pytest.approx(9e-6))
     assert steps[7].transfers == {"pull/pack": expected}
 

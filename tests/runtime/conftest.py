@@ -1,5 +1,7 @@
 """Small training steps that between them hold everything that a step moves."""
 
+import itertools
+
 import pytest
 import tensorflow as tf
 from hypothesis import strategies as st
@@ -61,8 +63,8 @@ def _plans(draw, num_layers):
 @st.composite
 def _segments(draw, num_layers):
     cuts = draw(st.lists(st.booleans(), min_size=num_layers - 1, max_size=num_layers - 1))
-    ends = [*(i for i, cut in enumerate(cuts, start=1) if cut), num_layers]
-    return tuple(zip([1, *(end + 1 for end in ends)], ends))
+    ends = [0, *(i for i, cut in enumerate(cuts, start=1) if cut), num_layers]
+    return tuple((a + 1, b) for a, b in itertools.pairwise(ends))
 
 
 def _dense(program, name, units=4, *, ps=0):
@@ -90,7 +92,8 @@ def momentum_step(make_program):
             hidden = tf.nn.relu(x @ trained[0] + trained[1])
             loss = tf.reduce_mean((hidden @ trained[2] + trained[3]) ** 2)
         moving.assign(tf.ensure_shape(tf.reduce_mean(hidden, axis=0), [4]))
-        for variable, slot, gradient in zip(trained, slots, tape.gradient(loss, trained)):
+        gradients = tape.gradient(loss, trained)
+        for variable, slot, gradient in zip(trained, slots, gradients, strict=True):
             with program.device(variable):
                 slot.assign(0.9 * slot - gradient * rate)
                 variable.assign_add(slot)
@@ -101,7 +104,7 @@ def momentum_step(make_program):
 
 @pytest.fixture(scope="session")
 def branching_step(make_program):
-    """A stem, two branches of one depth, and a head that a skip connection reaches; two PS tasks."""
+    """A stem, two branches of one depth, and a head that a skip reaches; on two PS tasks."""
     program = make_program()
     stem, left = _dense(program, "stem"), _dense(program, "left", ps=1)
     right, head = _dense(program, "right"), _dense(program, "head", ps=1)
@@ -112,8 +115,7 @@ def branching_step(make_program):
             h = tf.nn.relu(x @ stem[0] + stem[1])
             joined = tf.nn.relu(h @ left[0] + left[1]) + tf.nn.relu(h @ right[0] + right[1]) + h
             loss = tf.reduce_mean((joined @ head[0] + head[1]) ** 2)
-        for variable, gradient in zip(trained, tape.gradient(loss, trained)):
-            program.descend(variable, gradient)
+        program.descend(trained, tape.gradient(loss, trained))
         return loss
 
     return program.trace(step)
@@ -133,8 +135,7 @@ def mixed_step(make_program):
             hidden = tf.nn.relu(x @ single[0] + single[1])
             loss = tf.reduce_mean((tf.cast(hidden, tf.float64) @ double) ** 2)
         gradients = tape.gradient(loss, [*single, double])
-        program.descend(single[0], gradients[0])
-        program.descend(single[1], gradients[1])
+        program.descend(single, gradients[:2])
         with program.device(double):
             double.assign_sub(gradients[2])
             total.assign_add(tf.cast(loss, tf.float32))
@@ -155,8 +156,7 @@ def shared_step(make_program):
         with tf.GradientTape() as tape:
             hidden = tf.nn.relu(tf.nn.relu(x @ shared) @ shared @ frozen)
             loss = tf.reduce_mean((hidden @ last) ** 2)
-        for variable, gradient in zip((shared, last), tape.gradient(loss, (shared, last))):
-            program.descend(variable, gradient)
+        program.descend((shared, last), tape.gradient(loss, (shared, last)))
         return tf.reduce_sum(last)
 
     return program.trace(step)
@@ -171,10 +171,10 @@ def two_updates_step(make_program):
     def step(x):
         with tf.GradientTape() as tape:
             loss = tf.reduce_mean(((x @ maker) @ judge) ** 2)
-        program.descend(judge, tape.gradient(loss, judge))
+        program.descend([judge], tape.gradient(loss, [judge]))
         with tf.GradientTape() as tape:
             loss = tf.reduce_mean(((x @ maker) @ judge) ** 2)
-        program.descend(maker, tape.gradient(loss, maker))
+        program.descend([maker], tape.gradient(loss, [maker]))
         return loss
 
     return program.trace(step)
@@ -194,7 +194,7 @@ def dynamic_step(make_program):
         slices = tf.IndexedSlices(tf.gather(gradients[0], rows), rows)
         with program.device(first):
             first.scatter_sub(slices)
-        program.descend(last, gradients[1])
+        program.descend([last], gradients[1:])
         return loss
 
     return program.trace(step)
@@ -253,7 +253,7 @@ def make_statistics_step(make_program):
                 loss = tf.reduce_mean(hidden**2)
             for i, variable in enumerate(moving):
                 variable.assign(tf.ensure_shape(tf.reduce_mean(hidden**i, axis=0), [4]))
-            program.descend(kernel, tape.gradient(loss, kernel))
+            program.descend([kernel], tape.gradient(loss, [kernel]))
 
         return program.trace(step)
 

@@ -61,21 +61,23 @@ def test_a_name_that_is_taken_gets_a_number(builder):
 
 
 def test_equal_constants_of_a_device_are_one_node(builder):
-    ones = [builder.constant(_CPU, np.int32(1)) for _ in range(2)]
+    zeros = [builder.constant(_CPU, np.int32(0)) for _ in range(2)]
     others = [
-        builder.constant(_CPU, np.int64(1)),
-        builder.constant(_CPU, np.array([1], np.int32)),
-        builder.constant("/job:ps/task:0", np.int32(1)),
+        builder.constant(_CPU, np.float32(0)),
+        builder.constant(_CPU, np.array([0], np.int32)),
+        builder.constant("/job:ps/task:0", np.int32(0)),
     ]
-    assert ones[0] == ones[1]
-    assert len({*ones, *others}) == 4
+    assert zeros[0] == zeros[1]
+    assert len({*zeros, *others}) == 4
 
 
 def test_pieces_of_a_pack_are_its_members(base, builder):
-    """Lays x and y end to end and cuts them again, by way of both copies and a reshape."""
+    """Lays x and y end to end and cuts them again, by way of a reshape and both kinds of copy."""
     flat = [builder.reshape("flat", _CPU, t, "float32", [-1]) for t in ("x", "y")]
-    whole = builder.lasting_identity("pack", _CPU, builder.concat("c", _CPU, flat, "float32"), "float32")
-    pieces = builder.split("cut", _CPU, builder.identity("i", _CPU, whole, "float32"), "float32", [6, 6])
+    whole = builder.concat("pack", _CPU, flat, "float32")
+    sent = builder.lasting_identity("send", _CPU, whole, "float32")
+    received = builder.identity("receive", _CPU, sent, "float32")
+    pieces = builder.split("unpack", _CPU, received, "float32", [6, 6])
     for index, piece in enumerate(reversed(pieces)):
         builder.set_input("sum", index, piece)
     _node(builder, "sum").op = "Sub"

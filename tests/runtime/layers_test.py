@@ -114,6 +114,41 @@ def test_the_layer_is_the_owner_of_the_variable(make_program, names, layer):
     assert len(found[0].pulls) == len(names)
 
 
+def test_what_reaches_several_variables_is_no_gradient(make_program):
+    """A rate that the worker works out, and sends to the PS for all updates."""
+    program = make_program()
+    kernels = [program.variable(f"dense_{i}/kernel", tf.eye(4)) for i in (1, 2)]
+
+    def step(x):
+        rate = 0.1 * tf.reduce_mean(x @ kernels[0] @ kernels[1])
+        for kernel in kernels:
+            with program.device(kernel):
+                kernel.assign_sub(kernel * rate)
+
+    assert [layer.pushes for layer in program.trace(step).layers] == [(), ()]
+
+
+def test_a_statistic_that_the_worker_reads_and_writes_is_not_pushed(make_program):
+    program = make_program()
+    mean = program.variable("norm/moving_mean", tf.zeros([4]), trainable=False)
+
+    def step(x):
+        mean.assign(tf.ensure_shape(0.9 * mean + tf.reduce_mean(x, axis=0), [4]))
+
+    assert _table(program.trace(step)) == [("norm", ["norm/moving_mean"], [])]
+
+
+def test_what_cannot_be_packed_is_not_pulled(make_program):
+    program = make_program()
+    kernel = program.variable("dense/kernel", tf.eye(4))
+    label = program.variable("label", "a text", trainable=False)
+
+    def step(x):
+        return x @ kernel + tf.cast(tf.strings.length(label), tf.float32)
+
+    assert _names(program.trace(step)) == ["dense"]
+
+
 def test_what_another_ps_task_reads_is_not_pulled(make_program):
     program = make_program()
     kernel, rate = program.variable("dense/kernel", tf.eye(4)), program.variable("rate", 0.1)

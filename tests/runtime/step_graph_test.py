@@ -145,6 +145,18 @@ def test_a_traced_step_has_its_own_variables_and_types(momentum_step):
     assert graph.type_of(f"{read.name}:value:0") == kernel
 
 
+@pytest.mark.parametrize(
+    ("dtype", "item_bytes"),
+    [("float32", 4), ("float16", 2), ("bfloat16", 2), ("int64", 8), ("bool", 1), ("string", 0)],
+)
+def test_items_have_the_bytes_of_their_type(make_program, dtype, item_bytes):
+    """A text has no size that is known when the step is traced."""
+    fill = "text" if dtype == "string" else tf.cast(1, dtype)
+    step = make_program().trace(lambda x: tf.fill([3], fill, name="filled"))
+    expected = step_graph.TensorType(dtype, (3,), item_bytes)
+    assert step.graph.type_of("filled:output:0") == expected
+
+
 def test_a_traced_step_crosses_down_at_level_1_and_up_at_level_2(momentum_step):
     levels = {(c.source.task, c.level) for c in momentum_step.graph.crossings}
     assert levels == {("ps:0", 1), ("worker", 2)}

@@ -120,6 +120,7 @@ def test_the_latest_eight_functions_are_kept(step, made):
     step.set_plan(Plan(_TWO.pull, _TWO.push, credit=2))
     assert len(made) == 9
     step.set_plan(_TWO)
+    step.set_plan(Plan(_TWO.pull, _TWO.push, credit=2))
     assert len(made) == 10
 
 

@@ -82,10 +82,10 @@ def _num_tensors(op, arg) -> int:
 
 
 def _item_bytes(dtype: tf.DType) -> int:
-    try:
-        return np.dtype(dtype.as_numpy_dtype).itemsize if dtype.is_numpy_compatible else 0
-    except TypeError:
+    if not dtype.is_numpy_compatible:
         return 0
+    item = np.dtype(dtype.as_numpy_dtype)
+    return 0 if item.hasobject else item.itemsize  # NumPy keeps strings as objects.
 
 
 class Closure(cluster_coordinator.Closure):

@@ -1,25 +1,35 @@
 """Schedulers: costs → plan, by name.
 
-    >>> from tf_dynacomm import LayerCosts, schedulers
-    >>> costs = LayerCosts([3, 1], [2, 2], [4, 2], [3, 1], overhead_s=0.5)
-    >>> schedulers.get("dynacomm")(costs).pull
-    ((1, 2),)
+>>> from tf_dynacomm import LayerCosts, schedulers
+>>> costs = LayerCosts([3, 1], [2, 2], [4, 2], [3, 1], overhead_s=0.5)
+>>> schedulers.get("dynacomm")(costs).pull
+((1, 2),)
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
-from tf_dynacomm import costs as costs_lib
 from tf_dynacomm import plan as plan_lib
-from tf_dynacomm.schedulers import dynacomm, layer_by_layer, sequential
+from tf_dynacomm.schedulers import (
+    bucketed,
+    dynacomm,
+    dynacomm_dp,
+    exhaustive,
+    layer_by_layer,
+    sequential,
+)
 
-Scheduler = Callable[[costs_lib.LayerCosts], plan_lib.Plan]
+Scheduler = Callable[..., plan_lib.Plan]
+"""Called with costs, and with `credit` (1 unless given): pull segments that may be in flight."""
 
 _SCHEDULERS: dict[str, Scheduler] = {
     "dynacomm": dynacomm.schedule,
+    "dynacomm_dp": dynacomm_dp.schedule,
+    "bucketed": bucketed.schedule,
     "layer_by_layer": layer_by_layer.schedule,
     "sequential": sequential.schedule,
+    "exhaustive": exhaustive.schedule,
 }
 
 

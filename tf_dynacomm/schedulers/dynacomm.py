@@ -3,13 +3,14 @@
 The paper (arXiv 2101.07968, section IV) finds the optimal decision with an O(L³) recurrence. The
 same optimum follows from the min-max form of the makespan,
 
-    makespan = FC(L) + max_j ( j·Δt + PT(b_j) − FC(b_{j−1}) ),
+    makespan = FC(L) + max_j ( j·Δt + PT(b_j) - FC(b_{j-1}) ),
 
 whose second term is the time I in which the worker waits. For a given I, taking each segment as far
-as j·Δt + PT(b_j) ≤ I + FC(b_{j−1}) allows is never worse than stopping earlier, and uses the fewest
+as j·Δt + PT(b_j) ≤ I + FC(b_{j-1}) allows is never worse than stopping earlier, and uses the fewest
 segments; so one pass tells whether I can be kept. A search over I ends on the optimum itself: the
-wait of each decision that is found is the next upper bound, until nothing strictly better exists.
-Rounding is monotone, so that the argument holds for the floating-point values as for the real ones.
+wait of each decision that is found is the next upper bound, and where I cannot be kept, the least
+wait at which the pass would have gone otherwise is the next lower one, until the two meet. Rounding
+is monotone, so that the argument holds for the floating-point values as for the real ones.
 
 Backward is forward played backwards: the reversed gradients' schedule is a forward schedule with
 (push, backward) for (pull, forward) in the same layer order.
@@ -18,6 +19,7 @@ Backward is forward played backwards: the reversed gradients' schedule is a forw
 from __future__ import annotations
 
 import bisect
+import math
 
 import numpy as np
 
@@ -26,13 +28,11 @@ from tf_dynacomm import plan as plan_lib
 from tf_dynacomm.schedulers import segments
 
 
-def schedule(costs: costs_lib.LayerCosts) -> plan_lib.Plan:
+def schedule(costs: costs_lib.LayerCosts, credit: int = 1) -> plan_lib.Plan:
     """The plan of the least makespan, forward and backward; of equals, that of fewest segments."""
     pull = best_ends(costs.pull_s, costs.forward_s, costs.overhead_pull_s)
     push = best_ends(costs.push_s, costs.backward_s, costs.overhead_push_s)
-    return plan_lib.Plan(
-        segments.forward(pull), segments.backward(push), names=costs.names, scheduler="dynacomm"
-    )
+    return segments.plan(costs, pull, push, "dynacomm", credit)
 
 
 def best_ends(transfer_s: np.ndarray, compute_s: np.ndarray, overhead_s: float) -> list[int]:
@@ -49,37 +49,38 @@ def best_ends(transfer_s: np.ndarray, compute_s: np.ndarray, overhead_s: float) 
         return segments.idle_s(ends, transfer_s, compute_s, overhead_s)
 
     best = [len(transfer_s)]
-    high, low = value(best), 0.0
-    while True:
+    low, high = 0.0, value(best)
+    while low < high:  # No decision is better than `low`; `best` is one of `high`.
         middle = low + (high - low) / 2
-        ends = _within(middle, sent, computed, overhead_s) if low < middle < high else None
-        if ends is None and low < middle < high:
-            low = middle
-            continue
+        ends, exceeded_s = _within(middle if middle < high else low, sent, computed, overhead_s)
         if ends is None:
-            ends = _within(np.nextafter(high, -np.inf), sent, computed, overhead_s)
-            if ends is None:
-                return _within(high, sent, computed, overhead_s)
-        high = value(ends)
+            low = exceeded_s
+        else:
+            best, high = ends, value(ends)
+    return best
 
 
 def _within(
     idle_s: float, sent: list[float], computed: list[float], overhead_s: float
-) -> list[int] | None:
-    """The fewest segments whose waits are at most `idle_s`; `None` if there are none."""
-    last = len(sent) - 1
-    ends: list[int] = []
-    start, number = 0, 0
-    while start < last:
-        number += 1
-        overhead = number * overhead_s
+) -> tuple[list[int] | None, float]:
+    """The fewest segments whose waits are at most `idle_s`, or `None` if there are none.
 
-        def wait(end: int, overhead=overhead, start=start) -> float:
+    Besides, the least wait that was avoided: below it, more waiting changes nothing.
+    """
+    last = len(sent) - 1
+    ends: list[int] = [0]
+    exceeded_s = math.inf
+    for number in range(1, last + 1):
+        overhead, start = number * overhead_s, ends[-1]
+
+        def wait_s(end: int, overhead=overhead, start=start) -> float:
             return (overhead + sent[end]) - computed[start]
 
-        end = bisect.bisect_right(range(last + 1), idle_s, lo=start + 1, key=wait) - 1
-        if end <= start:
-            return None
+        end = bisect.bisect_right(range(last + 1), idle_s, lo=start + 1, key=wait_s) - 1
+        if end == last:
+            return [*ends[1:], last], exceeded_s
+        exceeded_s = min(exceeded_s, wait_s(end + 1))
+        if end == start:
+            return None, exceeded_s
         ends.append(end)
-        start = end
-    return ends
+    return None, exceeded_s

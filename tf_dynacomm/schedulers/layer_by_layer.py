@@ -7,12 +7,7 @@ from tf_dynacomm import plan as plan_lib
 from tf_dynacomm.schedulers import segments
 
 
-def schedule(costs: costs_lib.LayerCosts) -> plan_lib.Plan:
+def schedule(costs: costs_lib.LayerCosts, credit: int = 1) -> plan_lib.Plan:
     """A plan with as many segments as layers."""
     ends = range(1, len(costs) + 1)
-    return plan_lib.Plan(
-        segments.forward(ends),
-        segments.backward(ends),
-        names=costs.names,
-        scheduler="layer_by_layer",
-    )
+    return segments.plan(costs, ends, ends, "layer_by_layer", credit)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 
 import numpy as np
 
+from tf_dynacomm import costs as costs_lib
 from tf_dynacomm import plan as plan_lib
 
 
@@ -15,12 +17,29 @@ def forward(ends: Sequence[int]) -> tuple[plan_lib.Segment, ...]:
     >>> forward([2, 3, 8])
     ((1, 2), (3, 3), (4, 8))
     """
-    return tuple((int(a) + 1, int(b)) for a, b in zip([0, *ends], ends))
+    return tuple((int(a) + 1, int(b)) for a, b in itertools.pairwise([0, *ends]))
 
 
 def backward(ends: Sequence[int]) -> tuple[plan_lib.Segment, ...]:
     """The same segments in the order in which gradients become ready, L..1."""
     return forward(ends)[::-1]
+
+
+def plan(
+    costs: costs_lib.LayerCosts,
+    pull_ends: Sequence[int],
+    push_ends: Sequence[int],
+    scheduler: str,
+    credit: int,
+) -> plan_lib.Plan:
+    """The plan whose pull and push segments end at the given layers, both in forward order."""
+    return plan_lib.Plan(
+        forward(pull_ends),
+        backward(push_ends),
+        credit=credit,
+        names=costs.names,
+        scheduler=scheduler,
+    )
 
 
 def prefix_sums(values: np.ndarray) -> list[float]:
@@ -45,5 +64,5 @@ def idle_s(
     sent, computed = prefix_sums(transfer_s), prefix_sums(compute_s)
     return max(
         (j * overhead_s + sent[b]) - computed[a]
-        for j, (a, b) in enumerate(zip([0, *ends], ends), start=1)
+        for j, (a, b) in enumerate(itertools.pairwise([0, *ends]), start=1)
     )

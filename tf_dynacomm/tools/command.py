@@ -9,7 +9,7 @@ import signal
 import sys
 from collections.abc import Callable, Iterator, Sequence
 
-from absl import app, flags
+from absl import app, flags, logging
 
 
 class UserError(Exception):
@@ -50,13 +50,18 @@ def run(main: Callable[[Sequence[str]], None]) -> None:
     `UserError`; 130 after Ctrl-C and 143 after SIGTERM, on both of which `with` blocks are left in
     order.
     """
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
+    for signal_number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(signal_number, _end)
     try:
         app.run(main, flags_parser=_parse_flags)
     except UserError as error:
         sys.exit(f"{_name()}: {error}")
-    except KeyboardInterrupt:
-        sys.exit(128 + signal.SIGINT)
+
+
+def _end(signal_number: int, frame: object) -> None:
+    del frame
+    logging.set_verbosity(logging.FATAL)  # That calls fail while all is taken down is no news.
+    sys.exit(128 + signal_number)
 
 
 def _name() -> str:
@@ -68,6 +73,8 @@ def _parse_flags(argv: Sequence[str]) -> list[str]:
         remaining = flags.FLAGS(argv)
     except flags.Error as error:
         raise UserError(" ".join(f"{error}".split())) from error
+    if flags.FLAGS["verbosity"].using_default_value:  # Or absl makes it INFO.
+        logging.set_verbosity(logging.WARNING)
     if len(remaining) > 1:
         raise UserError(f"unknown argument {remaining[1]}: flags begin with --")
     return remaining

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import pathlib
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -24,11 +25,17 @@ def epoch_block(report: replan.EpochReport, logs: Mapping[str, float]) -> str:
     lines = [
         ("training", "   ".join(f"{name} {value:.4f}" for name, value in logs.items())),
         ("step", f"measured {_time(report.step_time_s)}   predicted {_predictions(report)}"),
-        ("trace", f"{_share(report.matched_share)} matched"),
-        ("link", f"{_link('pull', report)}   {_link('push', report)}"),
-        ("segments", f"pull {_segments('pull', report)}   push {_segments('push', report)}"),
-        ("plan", _decision(report)),
     ]
+    if report.matched_share is not None:
+        lines += [
+            ("trace", f"{_share(report.matched_share)} of the time matched"),
+            ("link", f"{_link('pull', report)}   {_link('push', report)}"),
+        ]
+    if report.pull_segments_after:
+        lines += [
+            ("segments", f"pull {_segments('pull', report)}   push {_segments('push', report)}"),
+            ("plan", _decision(report)),
+        ]
     return "\n".join(f"  {label:<9} {text}" for label, text in lines)
 
 
@@ -56,8 +63,8 @@ def summary(
         "epochs": [
             {
                 "epoch": report.epoch,
-                "step_time_s": report.step_time_s,
-                "predicted_step_time_s": report.predicted_step_time_s,
+                "step_time_s": _known(report.step_time_s),
+                "predicted_step_time_s": _known(report.predicted_step_time_s),
                 "pull_segments": report.pull_segments_before,
                 "push_segments": report.push_segments_before,
                 "matched_share": report.matched_share,
@@ -74,7 +81,7 @@ def write_summary(path: str | pathlib.Path, content: Mapping[str, Any]) -> None:
     Raises:
       OSError: The file cannot be written.
     """
-    pathlib.Path(path).write_text(json.dumps(content, indent=2) + "\n")
+    pathlib.Path(path).write_text(json.dumps(content, indent=2, allow_nan=False) + "\n")
 
 
 def _row(report: replan.EpochReport) -> tuple[str, ...]:
@@ -90,7 +97,13 @@ def _row(report: replan.EpochReport) -> tuple[str, ...]:
 
 
 def _time(time_s: float | None) -> str:
-    return _UNKNOWN if time_s is None else f"{time_s * 1e3:.2f} ms"
+    known_s = _known(time_s)
+    return _UNKNOWN if known_s is None else f"{known_s * 1e3:.2f} ms"
+
+
+def _known(value: float | None) -> float | None:
+    """JSON has no NaN."""
+    return None if value is None or math.isnan(value) else value
 
 
 def _share(share: float | None) -> str:

@@ -60,7 +60,7 @@ _LEARNING_RATE = flags.DEFINE_float(
     "learning_rate", 0.001, "Learning rate of the Adam optimizer.", lower_bound=0.0
 )
 _SEED = flags.DEFINE_integer(
-    "seed", 0, "Seed of the weights and, with one worker, of the order of the data.", lower_bound=0
+    "seed", 1, "Seed of the weights and, with one worker, of the order of the data.", lower_bound=1
 )
 _CHECKPOINT_DIR = flags.DEFINE_string(
     "checkpoint_dir",

@@ -137,8 +137,8 @@ def _connect(
     cluster = config.training_cluster
     resolver = tf.distribute.cluster_resolver.SimpleClusterResolver(
         tf.train.ClusterSpec(cluster),
-        task_type="chief" if "chief" in cluster else "",
-        task_id=config.task,
+        task_type="chief" if "chief" in cluster else None,
+        task_id=config.task if "chief" in cluster else None,
         rpc_layer="grpc",
     )
     try:

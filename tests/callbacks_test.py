@@ -1,0 +1,113 @@
+import types
+from unittest import mock
+
+import pytest
+
+from tf_dynacomm import callbacks, replan, strategy
+
+
+class _Other:
+    """Another strategy."""
+
+
+@pytest.fixture
+def replanner():
+    """Stands in for the `Replanner`: reports each epoch by its number."""
+    scripted = mock.create_autospec(replan.Replanner, instance=True)
+    scripted.end_epoch.side_effect = lambda epoch: replan.EpochReport(epoch, step_time_s=0.5)
+    with mock.patch.object(replan, "Replanner", return_value=scripted) as made:
+        scripted.made = made
+        yield scripted
+
+
+@pytest.fixture
+def make_callback(replanner):
+    """Makes a callback on a model that was made under a strategy."""
+
+    def make(used=None, **kwargs):
+        callback = callbacks.ReplanCallback(**kwargs)
+        used = used or mock.create_autospec(strategy.DynaCommStrategy, instance=True)
+        callback.set_model(types.SimpleNamespace(distribute_strategy=used))
+        return callback
+
+    return make
+
+
+def _fit(callback, epochs):
+    """Calls the hooks as `model.fit` does."""
+    callback.on_train_begin()
+    for epoch in range(epochs):
+        callback.on_epoch_begin(epoch)
+        callback.on_epoch_end(epoch, {"loss": 0.1})
+    callback.on_train_end()
+
+
+def test_each_epoch_is_begun_and_ended_and_the_training_closed(make_callback, replanner):
+    _fit(make_callback(), 2)
+    assert replanner.mock_calls == [
+        mock.call.begin_epoch(),
+        mock.call.end_epoch(1),
+        mock.call.begin_epoch(),
+        mock.call.end_epoch(2),
+        mock.call.close(),
+    ]
+
+
+def test_reports_are_kept_and_handed_on(make_callback):
+    handed = []
+    callback = make_callback(on_report=handed.append)
+    _fit(callback, 3)
+    assert [r.epoch for r in callback.reports] == [1, 2, 3]
+    assert handed == callback.reports
+
+
+def test_a_second_training_begins_anew(make_callback, replanner):
+    callback = make_callback()
+    _fit(callback, 3)
+    _fit(callback, 1)
+    assert [r.epoch for r in callback.reports] == [1]
+    assert (replanner.made.call_count, replanner.close.call_count) == (2, 2)
+
+
+def test_its_settings_are_those_of_the_replanner(make_callback, replanner, tmp_path):
+    callback = make_callback(logdir=tmp_path, replan_every=7, min_gain=0.2)
+    callback.on_train_begin()
+    replanner.made.assert_called_once_with(
+        callback.model.distribute_strategy, logdir=tmp_path, every_steps=7, min_gain=0.2
+    )
+
+
+def test_under_another_strategy_it_only_says_so(make_callback, replanner, caplog):
+    callback = make_callback(_Other())
+    _fit(callback, 2)
+    assert callback.reports == []
+    replanner.made.assert_not_called()
+    assert "the model was made under _Other, not DynaCommStrategy" in caplog.text
+
+
+def test_an_interrupted_training_is_closed_before_the_next(make_callback, replanner):
+    callback = make_callback()
+    callback.on_train_begin()
+    callback.on_epoch_begin(0)
+    callback.on_train_begin()
+    assert (replanner.made.call_count, replanner.close.call_count) == (2, 1)
+
+
+def test_ending_twice_closes_once(make_callback, replanner):
+    callback = make_callback()
+    _fit(callback, 1)
+    callback.on_train_end()
+    assert replanner.close.call_count == 1
+
+
+def test_it_has_no_hooks_for_batches():
+    """`ParameterServerStrategy` refuses callbacks that do."""
+    keras = callbacks.tf_keras.callbacks.Callback
+    for name in (n for n in dir(keras) if "batch" in n):
+        assert getattr(callbacks.ReplanCallback, name) is getattr(keras, name)
+
+
+@pytest.mark.parametrize("replan_every", [0, -3])
+def test_replan_every_must_be_positive(replan_every):
+    with pytest.raises(ValueError, match=rf"`replan_every` \({replan_every}\) must be at least 1"):
+        callbacks.ReplanCallback(replan_every=replan_every)

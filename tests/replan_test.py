@@ -1,0 +1,316 @@
+import dataclasses
+import json
+import threading
+import types
+
+import numpy as np
+import pytest
+
+from tf_dynacomm import planner, replan
+from tf_dynacomm.costs import LayerCosts
+from tf_dynacomm.plan import Plan
+from tf_dynacomm.profiling import link, measure, trace
+
+_SLOW = Plan([(1, 1), (2, 2)], [(2, 2), (1, 1)])
+_FAST = Plan([(1, 2)], [(1, 2)])
+
+
+def _costs(overhead_s):
+    """Costs under which `_FAST` takes `overhead_s` - 0.1 s less than `_SLOW`, each way."""
+    return LayerCosts([0, 0], [0.1, 0.1], [0.1, 0.1], [0, 0], overhead_s=overhead_s)
+
+
+_COSTS = _costs(0.2)
+
+
+class _Step:
+    """A training step that takes plans and runs nothing."""
+
+    def __init__(self, plan=_SLOW):
+        self.first_plan = self.plan = plan
+        self.plans = []
+        self.times = [(0.0, 9.0)]  # (start, seconds to the next one's).
+
+    def set_plan(self, plan):
+        self.plans.append(plan)
+        self.plan = plan
+
+    def intervals_s(self, since_s=0.0):
+        return np.array([length for start, length in self.times if start >= since_s])
+
+
+class _Planner:
+    """Hands out the outcomes of a script, one for each time that it is asked."""
+
+    def __init__(self, outcomes):
+        self.outcomes = list(outcomes)
+        self.starts = self.stops = 0
+
+    def start(self):
+        self.starts += 1
+
+    def take(self, wait_s):
+        return self.outcomes.pop(0)
+
+    def stop(self):
+        self.stops += 1
+
+
+def _proposal(step, plan, current=_SLOW, costs=_COSTS):
+    rates = link.Link(0.1, 1e6), link.Link(0.2, 2e6)
+    measurement = measure.Measurement(costs, *rates, 1.0, 0.75, 8, {})
+    return planner.Proposal(step, current, plan, measurement, outside_s=0.5)
+
+
+@pytest.fixture
+def step():
+    return _Step()
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    clock = types.SimpleNamespace(now_s=100.0)
+    monkeypatch.setattr(replan.time, "perf_counter", lambda: clock.now_s)
+    return clock
+
+
+@pytest.fixture
+def make(monkeypatch, step, clock):
+    """Makes a `Replanner` whose planner follows a script."""
+
+    def make_replanner(*outcomes, plans_itself=True, **kwargs):
+        scripted = _Planner(outcomes)
+        monkeypatch.setattr(replan.planner_lib, "Planner", lambda strategy, logdir: scripted)
+        coordinator = types.SimpleNamespace(training_step=step, steps_finished=0)
+        strategy = types.SimpleNamespace(coordinator=coordinator, plans_itself=plans_itself)
+        return replan.Replanner(strategy, **kwargs), scripted
+
+    return make_replanner
+
+
+def _epochs(replanner, count):
+    reports = []
+    for epoch in range(1, count + 1):
+        replanner.begin_epoch()
+        reports.append(replanner.end_epoch(epoch))
+    return reports
+
+
+def test_a_faster_plan_is_used_from_the_end_of_its_epoch(make, step):
+    replanner, _ = make(_proposal(step, _FAST))
+    replanner.begin_epoch()
+    assert step.plan == _SLOW
+    report = replanner.end_epoch(1)
+    assert step.plans == [_FAST]
+    assert (report.replanned, report.reason) == (True, None)
+
+
+def test_each_epoch_gets_its_own_decision(make, step):
+    error = trace.TraceError("the trace of worker 0 was lost")
+    replanner, scripted = make(
+        None, _proposal(step, _FAST), error, _proposal(step, _SLOW, current=_FAST)
+    )
+    reports = _epochs(replanner, 4)
+    assert [r.epoch for r in reports] == [1, 2, 3, 4]
+    assert [r.replanned for r in reports] == [False, True, False, False]
+    assert step.plans == [_FAST]
+    assert scripted.starts == 4
+
+
+def test_the_reason_for_keeping_a_plan_is_told(make, step):
+    error = trace.TraceError("the trace of worker 0 was lost")
+    replanner, _ = make(
+        None, error, _proposal(step, _FAST, current=_FAST), _proposal(step, _SLOW, current=_FAST)
+    )
+    assert [r.reason for r in _epochs(replanner, 4)] == [
+        "the epoch ended before a trace of it had been taken",
+        "the trace of worker 0 was lost",
+        "the plan in force is the best one",
+        "less than 1% would be gained",
+    ]
+    assert step.plans == []
+
+
+@pytest.mark.parametrize(("overhead_s", "replanned"), [(0.110, True), (0.104, False)])
+def test_a_gain_of_less_than_one_percent_is_noise(make, step, overhead_s, replanned):
+    """The steps take 1.14 s and 1.116 s; `_FAST` saves 0.020 s and 0.008 s of them."""
+    replanner, _ = make(_proposal(step, _FAST, costs=_costs(overhead_s)))
+    assert _epochs(replanner, 1)[0].replanned == replanned
+    assert step.plans == ([_FAST] if replanned else [])
+
+
+@pytest.mark.parametrize(("min_gain", "replanned"), [(0.1, True), (0.2, False)])
+def test_the_gain_asked_for_can_be_set(make, step, min_gain, replanned):
+    """`_FAST` saves 0.2 s of 1.5 s."""
+    replanner, _ = make(_proposal(step, _FAST), min_gain=min_gain)
+    assert _epochs(replanner, 1)[0].replanned == replanned
+
+
+def test_the_starting_plan_yields_to_the_first_one_from_a_trace(make, step):
+    starting = dataclasses.replace(_FAST, scheduler="starting")
+    planned = dataclasses.replace(_SLOW, scheduler="sequential")
+    replanner, _ = make(_proposal(step, planned, current=starting))
+    assert _epochs(replanner, 1)[0].replanned
+    assert step.plans == [planned]
+
+
+def test_predictions_are_those_of_the_costs(make, step):
+    proposal = _proposal(step, _FAST)
+    (report,) = _epochs(make(proposal)[0], 1)
+    assert report.predicted_step_time_s == proposal.predicted_s(_SLOW)
+    assert report.predicted_next_step_time_s == proposal.predicted_s(_FAST)
+    assert proposal.predicted_s(_FAST) == pytest.approx(2 * (0.2 + 0.2) + 0.5)
+    assert proposal.predicted_s(_SLOW) == pytest.approx(2 * (0.2 + 0.2 + 0.1) + 0.5)
+
+
+def test_a_report_has_what_was_measured(make, step):
+    (report,) = _epochs(make(_proposal(step, _FAST))[0], 1)
+    assert report.matched_share == 0.75
+    assert (report.overhead_pull_s, report.overhead_push_s) == (0.1, 0.2)
+    assert (report.rate_down_bytes_per_s, report.rate_up_bytes_per_s) == (1e6, 2e6)
+
+
+def test_without_a_proposal_nothing_is_claimed_to_be_measured(make):
+    (report,) = _epochs(make(None)[0], 1)
+    measured = {k: v for k, v in dataclasses.asdict(report).items() if "rate" in k or "over" in k}
+    assert set(measured.values()) == {None}
+    assert (report.predicted_step_time_s, report.matched_share) == (None, None)
+
+
+def test_a_report_has_the_segments_before_and_after(make, step):
+    reports = _epochs(make(_proposal(step, _FAST), None)[0], 2)
+    segments = [
+        (r.pull_segments_before, r.pull_segments_after, r.push_segments_before,
+         r.push_segments_after) for r in reports
+    ]  # fmt: skip
+    assert segments == [(2, 1, 2, 1), (1, 1, 1, 1)]
+
+
+def test_the_step_time_is_the_median_of_the_epoch(make, step, clock):
+    replanner, _ = make(None)
+    step.times += [(100.5, 1.0), (101.5, 3.0), (104.5, 2.0)]
+    assert _epochs(replanner, 1)[0].step_time_s == 2.0
+
+
+def test_an_epoch_without_steps_has_no_step_time(make):
+    assert np.isnan(_epochs(make(None)[0], 1)[0].step_time_s)
+
+
+def test_a_first_epoch_is_told_from_the_plan_that_it_began_with(make, step):
+    """The step is traced within the epoch: none is known when it begins."""
+    replanner, _ = make(_proposal(step, _FAST))
+    replanner._strategy.coordinator.training_step = None
+    replanner.begin_epoch()
+    replanner._strategy.coordinator.training_step = step
+    report = replanner.end_epoch(1)
+    assert (report.pull_segments_before, report.pull_segments_after) == (2, 1)
+
+
+def test_a_program_that_never_trains_is_reported(make):
+    replanner, _ = make(None)
+    replanner._strategy.coordinator.training_step = None
+    (report,) = _epochs(replanner, 1)
+    assert (report.pull_segments_before, report.replanned) == (0, False)
+
+
+def test_a_plan_set_by_hand_is_never_replaced(make, step):
+    replanner, scripted = make(plans_itself=False)
+    (report,) = _epochs(replanner, 1)
+    assert (scripted.starts, step.plans) == (0, [])
+    assert (report.replanned, report.reason, report.pull_segments_after) == (False, None, 2)
+
+
+def test_costs_and_plan_of_each_epoch_are_kept(make, step, tmp_path):
+    replanner, _ = make(_proposal(step, _FAST), None, logdir=tmp_path / "new")
+    _epochs(replanner, 2)
+    assert sorted(f.name for f in (tmp_path / "new").iterdir()) == ["costs-1.json", "plan-1.json"]
+    assert LayerCosts.load(tmp_path / "new" / "costs-1.json") == _COSTS
+    assert Plan.load(tmp_path / "new" / "plan-1.json") == _FAST
+
+
+def test_a_logdir_that_cannot_be_written_does_not_stop_the_training(make, step, tmp_path):
+    (tmp_path / "file").write_text(json.dumps({}))
+    replanner, _ = make(_proposal(step, _FAST), logdir=tmp_path / "file")
+    assert _epochs(replanner, 1)[0].replanned
+
+
+def test_closing_stops_the_planner(make):
+    replanner, scripted = make()
+    replanner.close()
+    assert scripted.stops == 1
+
+
+@pytest.mark.parametrize("every_steps", [0, -1])
+def test_every_steps_must_be_positive(every_steps):
+    with pytest.raises(ValueError, match=rf"`every_steps` \({every_steps}\) must be at least 1"):
+        replan.Replanner(None, every_steps=every_steps)
+
+
+class _PlannerOnTheWay(_Planner):
+    """Has an outcome for each start; tells when it has been asked a few times since then."""
+
+    def __init__(self, outcomes):
+        super().__init__(outcomes)
+        self.asked, self._times_asked = threading.Event(), 0
+
+    def start(self):
+        super().start()
+        self._times_asked = 0
+
+    def take(self, wait_s):
+        self._times_asked += 1
+        if self._times_asked > 2:
+            self.asked.set()
+        return self.outcomes.pop(0) if self.starts and self.outcomes else None
+
+
+@pytest.fixture
+def on_the_way(monkeypatch, make, step):
+    """A `Replanner` that plans after every 5 steps, its planner, and the steps' counter."""
+    replanner, _ = make(every_steps=5)
+    replanner._planner = scripted = _PlannerOnTheWay([_proposal(step, _FAST)])
+    yield replanner, scripted, replanner._strategy.coordinator
+    replanner.close()
+
+
+def _let_it_ask(scripted):
+    scripted.asked.clear()
+    assert scripted.asked.wait(timeout=60)
+
+
+def test_steps_are_counted_from_the_first_epoch_on(on_the_way, step):
+    replanner, scripted, coordinator = on_the_way
+    replanner.begin_epoch()
+    coordinator.steps_finished = 4
+    _let_it_ask(scripted)
+    assert (scripted.starts, step.plans) == (0, [])
+
+
+def test_a_plan_is_used_on_the_way_once_the_steps_are_done(on_the_way, step):
+    replanner, scripted, coordinator = on_the_way
+    replanner.begin_epoch()
+    coordinator.steps_finished = 5
+    _let_it_ask(scripted)
+    assert (scripted.starts, step.plans) == (1, [_FAST])
+    report = replanner.end_epoch(1)
+    assert report.replanned
+    assert (report.pull_segments_before, report.pull_segments_after) == (2, 1)
+
+
+def test_the_report_is_of_the_latest_proposal(on_the_way, step):
+    replanner, scripted, coordinator = on_the_way
+    latest = _proposal(step, _FAST, current=_FAST, costs=_costs(0.3))
+    scripted.outcomes.append(latest)
+    replanner.begin_epoch()
+    coordinator.steps_finished = 5
+    _let_it_ask(scripted)
+    assert replanner.end_epoch(1).predicted_step_time_s == latest.predicted_s(_FAST)
+
+
+def test_nothing_is_left_running_when_closed(on_the_way):
+    replanner, scripted, _ = on_the_way
+    replanner.begin_epoch()
+    watch = replanner._watch
+    replanner.close()
+    assert not watch.is_alive()
+    assert scripted.stops == 1
