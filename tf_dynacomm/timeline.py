@@ -1,12 +1,12 @@
 """`simulate`: what runs when in a step, given its costs and a plan.
 
-    >>> from tf_dynacomm import LayerCosts, Plan, timeline
-    >>> costs = LayerCosts([3, 1], [2, 2], [4, 2], [3, 1], overhead_s=0.5)
-    >>> step = timeline.simulate(costs, Plan([(1, 1), (2, 2)], [(1, 2)]))
-    >>> step.forward_s, step.backward_s, step.iteration_s
-    (7.5, 10.5, 18.0)
-    >>> step.forward_portions
-    Portions(computation_s=2.5, overlap_s=1.5, communication_s=3.5)
+>>> from tf_dynacomm import LayerCosts, Plan, timeline
+>>> costs = LayerCosts([3, 1], [2, 2], [4, 2], [3, 1], overhead_s=0.5)
+>>> step = timeline.simulate(costs, Plan([(1, 1), (2, 2)], [(1, 2)]))
+>>> step.forward_s, step.backward_s, step.iteration_s
+(7.5, 10.5, 18.0)
+>>> step.forward.portions
+Portions(computation_s=2.5, overlap_s=1.5, communication_s=3.5)
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Span:
 
 @dataclasses.dataclass(frozen=True)
 class Portions:
-    """How the time of a phase divides (DynaComm, arXiv 2101.07968, section V).
+    """How a time divides (DynaComm, arXiv 2101.07968, section V).
 
     Attributes:
       computation_s: Seconds in which the worker computes and nothing is transferred.
@@ -58,34 +58,52 @@ class Portions:
 
 
 @dataclasses.dataclass(frozen=True)
+class Phase:
+    """Forward or backward.
+
+    Attributes:
+      makespan_s: Seconds from its begin to its end.
+      transfers: Each segment, from when it is asked for or ready to its arrival, in order.
+      computation: Each layer, in the order of computation.
+      applies: The PS's application of each push segment.
+      portions: How `makespan_s` divides.
+    """
+
+    makespan_s: float
+    transfers: tuple[Span, ...]
+    computation: tuple[Span, ...]
+    applies: tuple[Span, ...]
+    portions: Portions
+
+
+_NO_PHASE = Phase(0.0, (), (), (), Portions(0.0, 0.0, 0.0))
+
+
+@dataclasses.dataclass(frozen=True)
 class Timeline:
     """A step played under a plan (DynaComm, arXiv 2101.07968, section III).
 
     Attributes:
       costs: The step's costs.
       plan: The plan.
-      pulls: Each pull segment, from its request to its arrival.
-      forward: Each layer's forward computation, 1..L.
-      backward: Each layer's backward computation, L..1.
-      pushes: Each push segment, from when it is sent to its arrival.
-      applies: The PS's work for each push segment.
-      forward_s: Seconds from the first pull to the end of layer L's computation.
-      backward_s: Seconds from there to the end of the last push, or of its application.
-      forward_portions: How `forward_s` divides.
-      backward_portions: How `backward_s` divides.
+      forward: From the first pull to the end of layer L's computation.
+      backward: From there to the end of the last push, or of its application on the PS.
     """
 
     costs: costs_lib.LayerCosts
     plan: plan_lib.Plan
-    pulls: tuple[Span, ...]
-    forward: tuple[Span, ...]
-    backward: tuple[Span, ...]
-    pushes: tuple[Span, ...]
-    applies: tuple[Span, ...]
-    forward_s: float
-    backward_s: float
-    forward_portions: Portions
-    backward_portions: Portions
+    forward: Phase
+    backward: Phase
+
+    @property
+    def forward_s(self) -> float:
+        """Seconds of the forward phase."""
+        return self.forward.makespan_s
+
+    @property
+    def backward_s(self) -> float:
+        """Seconds of the backward phase."""
+        return self.backward.makespan_s
 
     @property
     def iteration_s(self) -> float:
@@ -93,9 +111,9 @@ class Timeline:
         return self.forward_s + self.backward_s
 
     @property
-    def iteration_portions(self) -> Portions:
+    def portions(self) -> Portions:
         """How `iteration_s` divides."""
-        return self.forward_portions + self.backward_portions
+        return self.forward.portions + self.backward.portions
 
 
 def simulate(costs: costs_lib.LayerCosts, plan: plan_lib.Plan) -> Timeline:
@@ -108,26 +126,22 @@ def simulate(costs: costs_lib.LayerCosts, plan: plan_lib.Plan) -> Timeline:
     """
     if plan.num_layers != len(costs):
         raise ValueError(f"`plan` is for {plan.num_layers} layers, `costs` for {len(costs)}.")
+    forward = _forward(costs, plan)
+    backward = _backward(costs, plan, forward.makespan_s) if plan.push else _NO_PHASE
+    return Timeline(costs, plan, forward, backward)
+
+
+def _forward(costs: costs_lib.LayerCosts, plan: plan_lib.Plan) -> Phase:
     pulls = _pulls(costs, plan)
-    forward, idle_s = _forward(costs, pulls)
-    forward_s = segments.prefix_sums(costs.forward_s)[-1] + idle_s
-    backward = _backward(costs, forward_s) if plan.push else ()
-    pushes = _pushes(costs, plan, forward_s)
-    applies = _applies(costs, pushes)
-    backward_s = _backward_s(costs, plan)
-    return Timeline(
-        costs,
-        plan,
-        pulls,
-        forward,
-        backward,
-        pushes,
-        applies,
-        forward_s,
-        backward_s,
-        _portions(forward_s, forward, pulls),
-        _portions(backward_s, backward, pushes),
-    )
+    computed = segments.prefix_sums(costs.forward_s)
+    layers, waited_s = [], 0.0
+    for pull in pulls:
+        waited_s = max(waited_s, pull.end_s - computed[pull.first - 1])
+        for layer in range(pull.first, pull.last + 1):
+            start_s, end_s = waited_s + computed[layer - 1], waited_s + computed[layer]
+            layers.append(Span(start_s, end_s, layer, layer))
+    portions = _portions(computed[-1], waited_s, layers, pulls)
+    return Phase(computed[-1] + waited_s, pulls, tuple(layers), (), portions)
 
 
 def _pulls(costs: costs_lib.LayerCosts, plan: plan_lib.Plan) -> tuple[Span, ...]:
@@ -140,63 +154,43 @@ def _pulls(costs: costs_lib.LayerCosts, plan: plan_lib.Plan) -> tuple[Span, ...]
     )
 
 
-def _forward(
-    costs: costs_lib.LayerCosts, pulls: Sequence[Span]
-) -> tuple[tuple[Span, ...], float]:
-    """The layers' computation, and the time that the worker waits."""
-    computed = segments.prefix_sums(costs.forward_s)
-    spans, idle_s = [], 0.0
-    for pull in pulls:
-        idle_s = max(idle_s, pull.end_s - computed[pull.first - 1])
-        for layer in range(pull.first, pull.last + 1):
-            start_s, end_s = computed[layer - 1] + idle_s, computed[layer] + idle_s
-            spans.append(Span(start_s, end_s, layer, layer))
-    return tuple(spans), idle_s
-
-
-def _backward(costs: costs_lib.LayerCosts, start_s: float) -> tuple[Span, ...]:
+def _backward(costs: costs_lib.LayerCosts, plan: plan_lib.Plan, start_s: float) -> Phase:
     computed = segments.prefix_sums(costs.backward_s)
-    ready_s = [start_s + (computed[-1] - before_s) for before_s in computed]
-    layers = range(len(costs), 0, -1)
-    return tuple(Span(ready_s[layer], ready_s[layer - 1], layer, layer) for layer in layers)
-
-
-def _pushes(costs: costs_lib.LayerCosts, plan: plan_lib.Plan, start_s: float) -> tuple[Span, ...]:
-    computed = segments.prefix_sums(costs.backward_s)
-    sent = segments.prefix_sums(costs.push_s)
-    spans, free_s = [], 0.0
-    for first, last in plan.push:
-        begin_s = max(free_s, start_s + (computed[-1] - computed[first - 1]))
-        free_s = begin_s + costs.overhead_push_s + (sent[last] - sent[first - 1])
-        spans.append(Span(begin_s, free_s, first, last))
-    return tuple(spans)
-
-
-def _applies(costs: costs_lib.LayerCosts, pushes: Sequence[Span]) -> tuple[Span, ...]:
-    applied = segments.prefix_sums(costs.apply_s)
-    spans, free_s = [], 0.0
-    for push in pushes:
-        begin_s = max(free_s, push.end_s)
-        free_s = begin_s + (applied[push.last] - applied[push.first - 1])
-        spans.append(Span(begin_s, free_s, push.first, push.last))
-    return tuple(spans)
-
-
-def _backward_s(costs: costs_lib.LayerCosts, plan: plan_lib.Plan) -> float:
-    """The makespan by its min-max form, so that it is to the last bit what a scheduler found."""
-    if not plan.push:
-        return 0.0
+    ready_s = [start_s + (computed[-1] - rest_s) for rest_s in computed]
+    layers = tuple(
+        Span(ready_s[layer], ready_s[layer - 1], layer, layer) for layer in range(len(costs), 0, -1)
+    )
+    released = [(ready_s[first - 1], first, last) for first, last in plan.push]
+    pushes = _queue(released, costs.push_s, costs.overhead_push_s)
+    applies = _queue([(push.end_s, push.first, push.last) for push in pushes], costs.apply_s, 0.0)
+    # By the min-max form, so that the makespan is to the last bit what a scheduler found.
     ends = [last for _, last in plan.push[::-1]]
-    idle_s = segments.idle_s(ends, costs.push_s, costs.backward_s, costs.overhead_push_s)
-    return segments.prefix_sums(costs.backward_s)[-1] + idle_s
+    waited_s = segments.idle_s(ends, costs.push_s, costs.backward_s, costs.overhead_push_s)
+    portions = _portions(computed[-1], waited_s, layers, pushes)
+    return Phase(computed[-1] + waited_s, pushes, layers, applies, portions)
+
+
+def _queue(
+    released: Sequence[tuple[float, int, int]], layer_s: np.ndarray, overhead_s: float
+) -> tuple[Span, ...]:
+    """Serves segments (release time, first, last) one after the other."""
+    served = segments.prefix_sums(layer_s)
+    spans, free_s = [], 0.0
+    for release_s, first, last in released:
+        start_s = max(free_s, release_s)
+        free_s = start_s + overhead_s + (served[last] - served[first - 1])
+        spans.append(Span(start_s, free_s, first, last))
+    return tuple(spans)
 
 
 def _portions(
-    makespan_s: float, computation: Sequence[Span], transfers: Sequence[Span]
+    computed_s: float, waited_s: float, computation: Sequence[Span], transfers: Sequence[Span]
 ) -> Portions:
-    computation_s = sum(span.end_s - span.start_s for span in computation)
-    overlap_s = sum(
-        _transferred_s(transfers, span.end_s) - _transferred_s(transfers, span.start_s)
-        for span in computation
-    )
-    return Portions(computation_s - overlap_s, overlap_s, makespan_s - computation_s)
+    starts_s, ends_s = np.array([(span.start_s, span.end_s) for span in transfers]).T
+    starts_s[1:] = np.maximum(starts_s[1:], ends_s[:-1])  # Transfers at the same time count once.
+    edges_s = np.column_stack([starts_s, ends_s]).ravel()
+    transferred_s = np.cumsum(np.column_stack([np.zeros_like(starts_s), ends_s - starts_s]))
+    times_s = np.array([(span.start_s, span.end_s) for span in computation])
+    overlap_s = np.diff(np.interp(times_s, edges_s, transferred_s)).sum()
+    overlap_s = float(np.clip(overlap_s, 0, computed_s))
+    return Portions(computed_s - overlap_s, overlap_s, waited_s)

@@ -89,6 +89,10 @@ def _step_traces(costs, plan, begun_s, ps_ahead_s=0.0, ps_late_s=0.0):
         ps.sent_s[node] = link_s + ps_ahead_s
         link_s += costs.overhead_pull_s + costs.pull_s[first - 1 : last].sum()
         worker.transfers[node] = trace.Transfer(node, begun_s - ps_late_s, link_s)
+        token = f"dynacomm/pull_{number}/arrived"
+        worker.sent_s[token] = link_s
+        arrived_s = link_s + costs.overhead_push_s + ps_ahead_s
+        ps.transfers[token] = trace.Transfer(token, begun_s, arrived_s)
         now_s = max(now_s, link_s)
         for i in range(first, last + 1):
             now_s = _run(worker, f"fwd_{i}", now_s, costs.forward_s[i - 1])

@@ -44,12 +44,22 @@ def test_a_pull_takes_from_the_arrival_of_the_one_before():
     assert step.requested_s == 1.0
 
 
-def test_a_push_takes_from_when_it_is_ready_and_the_link_free():
+def test_pushes_that_share_the_link_count_by_their_mean():
     step = _read(_worker(_PULLS, _PACKS), {"ps0": _ps(*_PUSHES)})
-    np.testing.assert_array_equal(step.push_s, [2.0, 0.5])
-    late = [(_node("push", 1), 4.0), (_node("push", 2), 6.25)]
-    step = _read(_worker(_PULLS, late), {"ps0": _ps(*_PUSHES)})
-    np.testing.assert_array_equal(step.push_s, [2.0, 0.25])
+    assert step.push_samples([300, 100]) == [(200.0, 1.25)]
+
+
+def test_pushes_between_which_the_link_is_free_count_alone():
+    packs = [(_node("push", 1), 4.0), (_node("push", 2), 6.25)]
+    step = _read(_worker(_PULLS, packs), {"ps0": _ps(*_PUSHES)})
+    assert step.push_samples([300, 100]) == [(300.0, 2.0), (100.0, 0.25)]
+
+
+def test_tensors_of_a_few_bytes_count_as_empty_pushes():
+    worker = _worker(_PULLS, _PACKS)
+    worker.steps[7].sent_s.update({"token": 3.0, "late": 5.0})
+    received = _ps(*_PUSHES, ("token", 0.0, 3.5), ("late", 0.0, 6.0))
+    assert _read(worker, {"ps0": received}).push_samples([300, 100])[:-1] == [(0.0, 0.5)]
 
 
 def test_segments_come_in_the_order_of_their_numbers():
@@ -72,7 +82,7 @@ def test_a_segment_from_several_ps_tasks_ends_with_the_last():
     }
     step = _read(_worker(pulls, packs), ps, num_pulls=1, pushes=[1])
     np.testing.assert_array_equal(step.pull_s, [3.5])
-    np.testing.assert_array_equal(step.push_s, [3.0])
+    np.testing.assert_array_equal(step.push_arrived_s - step.push_ready_s, [3.0])
 
 
 def test_what_travels_in_no_segment_is_left_out():

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import collections
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
@@ -73,9 +74,10 @@ def measure(
             f"The trace of {worker.host} holds no whole step of this model under the plan in force."
         )
     times = _layer_times(worker, seen, graph, layers)
-    down = _fit(pull_bytes, [s.pull_s for s in seen.values()], prior and prior.down, "pulls")
+    down = _fit(_pull_samples(pull_bytes, seen.values()), prior and prior.down, "pulls")
     sent_bytes = [size for size in push_bytes if size]
-    up = _fit(sent_bytes, [s.push_s for s in seen.values()], prior and prior.up, "pushes")
+    samples = [sample for step in seen.values() for sample in step.push_samples(sent_bytes)]
+    up = _fit(samples, prior and prior.up, "pushes")
     return Measurement(
         _costs(times, layers, down, up),
         down,
@@ -129,15 +131,23 @@ def _layer_times(worker, steps, graph, layers) -> list[compute.LayerTimes]:
     ]
 
 
-def _fit(sizes, durations_s, prior: link.Link | None, what: str) -> link.Link:
-    """The link that the segments' median durations show.
+def _pull_samples(sizes, steps: Iterable[transfers.StepTransfers]) -> list[tuple[float, float]]:
+    """(bytes, seconds) of all pulls.
 
     The first segment of a step also waits for the step to begin on the other side; it counts only
-    where there are no others.
+    where the others are of one size.
     """
-    medians_s = np.median(durations_s, axis=0)
     skip = 1 if len(set(sizes[1:])) > 1 else 0
-    fitted = link.fit(sizes[skip:], medians_s[skip:]) or prior
+    return [sample for step in steps for sample in list(zip(sizes, step.pull_s))[skip:]]
+
+
+def _fit(samples, prior: link.Link | None, what: str) -> link.Link:
+    """The link that the median durations of each size show, else the prior."""
+    durations = collections.defaultdict(list)
+    for size, seconds in samples:
+        durations[size].append(seconds)
+    medians_s = [float(np.median(d)) for d in durations.values()]
+    fitted = link.fit(list(durations), medians_s) or prior
     if fitted is None:
         raise trace.TraceError(
             f"All {what} of the plan in force have one size, so that the trace cannot tell "

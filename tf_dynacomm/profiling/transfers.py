@@ -23,23 +23,47 @@ class StepTransfers:
       pull_arrived_s: When each pull segment was at the worker, in the order sent.
       push_ready_s: When each push segment began to be packed.
       push_arrived_s: When each push segment was at the PS.
+      empty_push_s: Seconds that each tensor of a few bytes took to the PS before the first push:
+        tokens, statistics, counters.
     """
 
     requested_s: float
     pull_arrived_s: np.ndarray
     push_ready_s: np.ndarray
     push_arrived_s: np.ndarray
+    empty_push_s: np.ndarray
 
     @property
     def pull_s(self) -> np.ndarray:
         """Seconds that each pull segment took: from the arrival of the one before it."""
         return np.diff(self.pull_arrived_s, prepend=self.requested_s)
 
-    @property
-    def push_s(self) -> np.ndarray:
-        """Seconds that each push segment took from when it was ready and the link was free."""
-        free_s = np.concatenate([[-np.inf], self.push_arrived_s[:-1]])
-        return self.push_arrived_s - np.maximum(self.push_ready_s, free_s)
+    def push_samples(self, size_bytes: Sequence[int]) -> list[tuple[float, float]]:
+        """(bytes, seconds) of this step's pushes, for a fit of the link.
+
+        Pushes have no tokens: those that are ready together share the link, so that only all of
+        them together tell its rate. Each such group counts as one push of their mean.
+
+        Args:
+          size_bytes: Bytes of each push segment, in the order sent.
+        """
+        samples = [(0.0, seconds) for seconds in self.empty_push_s]
+        for group in self._pushes_together():
+            busy_s = self.push_arrived_s[group].max() - self.push_ready_s[group].min()
+            mean_bytes = sum(size_bytes[i] for i in group) / len(group)
+            samples.append((mean_bytes, busy_s / len(group)))
+        return samples
+
+    def _pushes_together(self) -> list[list[int]]:
+        """Pushes in groups between which the link was free."""
+        groups: list[list[int]] = []
+        busy_until_s = -np.inf
+        for index in np.argsort(self.push_ready_s, kind="stable").tolist():
+            if self.push_ready_s[index] >= busy_until_s:
+                groups.append([])
+            groups[-1].append(index)
+            busy_until_s = max(busy_until_s, self.push_arrived_s[index])
+        return groups
 
 
 @dataclasses.dataclass(frozen=True)
@@ -95,11 +119,10 @@ def step_transfers(
     """
     here = worker.steps[step]
     pulls = _by_segment("pull", here.transfers.values())
+    there = [(h.steps.get(step, trace.StepTrace()), offsets[t].offset_s) for t, h in ps.items()]
     pushed: dict[int, list[float]] = collections.defaultdict(list)
-    for task, host in ps.items():
-        arrived = _by_segment("push", host.steps.get(step, trace.StepTrace()).transfers.values())
-        for number, transfers in arrived.items():
-            offset_s = offsets[task].offset_s
+    for part, offset_s in there:
+        for number, transfers in _by_segment("push", part.transfers.values()).items():
             pushed[number] += [t.arrived_s - offset_s for t in transfers]
     ready = _pack_starts(here.operations)
     whole = pulls.keys() == set(range(1, num_pulls + 1))
@@ -110,6 +133,22 @@ def step_transfers(
         _in_order({n: max(t.arrived_s for t in transfers) for n, transfers in pulls.items()}),
         _in_order(ready),
         _in_order({n: max(arrived) for n, arrived in pushed.items()}),
+        _empty_pushes(here, there, min(ready.values(), default=np.inf)),
+    )
+
+
+def _empty_pushes(
+    worker: trace.StepTrace, ps: Iterable[tuple[trace.StepTrace, float]], before_s: float
+) -> np.ndarray:
+    """Delays of what the worker sent to the PS tasks, outside segments, before `before_s`."""
+    return np.array(
+        [
+            transfer.arrived_s - offset_s - worker.sent_s[source]
+            for part, offset_s in ps
+            for source, transfer in part.transfers.items()
+            if not _SEGMENT.fullmatch(source)
+            and worker.sent_s.get(source, np.inf) <= before_s
+        ]
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import pathlib
 import signal
@@ -17,16 +18,16 @@ class UserError(Exception):
 
 
 @contextlib.contextmanager
-def user_errors(source: str) -> Iterator[None]:
+def user_errors(source: str, remedy: str = "") -> Iterator[None]:
     """Blames `ValueError` and `OSError` in the block on `source`, a flag or variable of the user's.
 
     Raises:
-      UserError: In their place, with `source` and their message.
+      UserError: In their place, with `source`, their message and the remedy.
     """
     try:
         yield
     except (ValueError, OSError) as error:
-        raise UserError(f"{source}: {error}") from error
+        raise UserError(f"{source}: {error}{remedy and f': {remedy}.'}") from error
 
 
 def make_folder(flag: str, path: str | os.PathLike | None) -> None:
@@ -37,10 +38,10 @@ def make_folder(flag: str, path: str | os.PathLike | None) -> None:
     """
     if path is None:
         return
-    with user_errors(flag):
+    with user_errors(flag, "name a folder that you may write to"):
         pathlib.Path(path).mkdir(parents=True, exist_ok=True)
         if not os.access(path, os.W_OK | os.X_OK):
-            raise PermissionError(f"{path} cannot be written: choose another folder.")
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), os.fspath(path))
 
 
 def run(main: Callable[[Sequence[str]], None]) -> None:

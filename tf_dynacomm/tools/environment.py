@@ -7,25 +7,30 @@ import sys
 import tempfile
 from collections.abc import Iterator
 
+from absl import logging
+
 _STDERR_DESCRIPTOR = 2
 
 
 def load_tensorflow() -> None:
-    """Loads TensorFlow on the CPU and keeps its start-up notes off the terminal.
+    """Loads TensorFlow on the CPU, and keeps its notes and warnings off the terminal.
 
-    What the user has set in `TF_CPP_MIN_LOG_LEVEL` or `CUDA_VISIBLE_DEVICES` stays; with the former
-    set, the notes are shown.
+    With `--verbosity=0` or more, or with `TF_CPP_MIN_LOG_LEVEL` set by the user, they are shown; a
+    `CUDA_VISIBLE_DEVICES` that the user has set stays.
 
     Raises:
       ImportError: TensorFlow cannot be loaded; what it printed goes to standard error.
     """
     os.environ.setdefault("CUDA_VISIBLE_DEVICES", "-1")
+    quiet = not logging.level_info() and "TF_CPP_MIN_LOG_LEVEL" not in os.environ
+    if quiet:
+        os.environ["TF_CPP_MIN_LOG_LEVEL"] = "3"
     # TensorFlow 2.21 prints some notes at import whatever its log level.
-    quiet = "TF_CPP_MIN_LOG_LEVEL" not in os.environ
-    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
     with _stderr_set_aside() if quiet else contextlib.nullcontext():
-        import tensorflow  # noqa: F401
+        import tensorflow as tf
         import tf_keras  # noqa: F401
+    if quiet:
+        tf.get_logger().setLevel("ERROR")
 
 
 @contextlib.contextmanager

@@ -70,21 +70,24 @@ _CHECKPOINT_DIR = flags.DEFINE_string(
 _SUMMARY = flags.DEFINE_string("summary", None, "File for the results, as JSON.")
 _DYNACOMM = strategy_flags.define()
 
+flags.register_validator(
+    _SYNTHETIC_SHAPE,
+    lambda shape: len(shape) == 3 and all(n.isdecimal() and int(n) > 0 for n in shape),
+    "must be three positive numbers, such as 32,32,3",
+)
+
 
 def load_data() -> datasets.ImageDataset:
     """Loads the data set that the flags name.
 
     Raises:
-      UserError: A flag or a file is wrong.
+      UserError: A file is missing or damaged.
     """
-    if _DATASET.value == "cifar10":
-        with command.user_errors("--data_dir"):
-            return datasets.load("cifar10", _DATA_DIR.value)
-    with command.user_errors("--synthetic_shape"):
-        shape = tuple(map(int, _SYNTHETIC_SHAPE.value))
+    with command.user_errors("--data_dir"):
         return datasets.load(
             _DATASET.value,
-            synthetic_shape=shape,
+            _DATA_DIR.value,
+            synthetic_shape=tuple(map(int, _SYNTHETIC_SHAPE.value)),
             synthetic_classes=_SYNTHETIC_CLASSES.value,
         )
 
@@ -129,12 +132,14 @@ def main(argv: Sequence[str]) -> None:
     config = cluster_from_environment()
     if config is not None and config.job in ("worker", "ps"):
         _serve(config)
+    if config is not None and config.job == "evaluator" and _CHECKPOINT_DIR.value is None:
+        raise command.UserError("--checkpoint_dir must name the folder of the chief's checkpoints.")
     data = load_data()
-    with command.user_errors("--plan"):
+    with command.user_errors("--plan", "name a plan file that a training wrote to its --logdir"):
         strategy_kwargs = _DYNACOMM.strategy_kwargs()
     check_outputs()
     if config is None:
-        with _local_cluster() as cluster:
+        with local_cluster.LocalCluster(_WORKERS.value, _PS.value) as cluster:
             chief = cluster_config.ClusterConfig(cluster.cluster_spec, "chief", 0)
             _train(chief, data, strategy_kwargs)
     else:
@@ -147,10 +152,6 @@ def _serve(config: cluster_config.ClusterConfig) -> None:
     print(f"{config.job} {config.task} serves at {config.address}", file=sys.stderr, flush=True)
     while running:
         signal.pause()
-
-
-def _local_cluster() -> local_cluster.LocalCluster:
-    return local_cluster.LocalCluster(_WORKERS.value, _PS.value)
 
 
 def _train(config, data, strategy_kwargs) -> None:
