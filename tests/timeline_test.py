@@ -89,8 +89,8 @@ def test_makespan_is_to_the_last_bit_what_the_scheduler_found(costs):
     step = timeline.simulate(costs, dynacomm.schedule(costs))
     pull = costs.pull_s, costs.forward_s, costs.overhead_pull_s
     push = costs.push_s, costs.backward_s, costs.overhead_push_s
-    forward_idle_s = segments.idle_s(dynacomm.best_ends(*pull), *pull)
-    backward_idle_s = segments.idle_s(dynacomm.best_ends(*push), *push)
+    forward_idle_s = makespan.idle_s(dynacomm.best_ends(*pull), *pull)
+    backward_idle_s = makespan.idle_s(dynacomm.best_ends(*push), *push)
     assert step.forward_s == np.cumsum(costs.forward_s)[-1] + forward_idle_s
     assert step.backward_s == np.cumsum(costs.backward_s)[-1] + backward_idle_s
 
@@ -98,7 +98,7 @@ def test_makespan_is_to_the_last_bit_what_the_scheduler_found(costs):
 @hypothesis.given(_steps())
 def test_forward_makespan_is_the_end_of_its_last_span_and_the_min_max_form(step):
     costs, ends = step.costs, [last for _, last in step.plan.pull]
-    idle_s = segments.idle_s(ends, costs.pull_s, costs.forward_s, costs.overhead_pull_s)
+    idle_s = makespan.idle_s(ends, costs.pull_s, costs.forward_s, costs.overhead_pull_s)
     assert step.forward_s == np.cumsum(costs.forward_s)[-1] + idle_s
     assert step.forward_s == step.forward.computation[-1].end_s
 

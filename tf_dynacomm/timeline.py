@@ -18,7 +18,7 @@ import numpy as np
 
 from tf_dynacomm import costs as costs_lib
 from tf_dynacomm import plan as plan_lib
-from tf_dynacomm.schedulers import segments
+from tf_dynacomm.schedulers import link, makespan, segments
 
 
 @dataclasses.dataclass(frozen=True)
@@ -140,17 +140,18 @@ def _forward(costs: costs_lib.LayerCosts, plan: plan_lib.Plan) -> Phase:
         for layer in range(pull.first, pull.last + 1):
             start_s, end_s = waited_s + computed[layer - 1], waited_s + computed[layer]
             layers.append(Span(start_s, end_s, layer, layer))
-    portions = _portions(computed[-1], waited_s, layers, pulls)
-    return Phase(computed[-1] + waited_s, pulls, tuple(layers), (), portions)
+    makespan_s = makespan.forward_s(costs, [last for _, last in plan.pull], plan.credit)
+    portions = _portions(makespan_s, computed[-1], layers, pulls)
+    return Phase(makespan_s, pulls, tuple(layers), (), portions)
 
 
 def _pulls(costs: costs_lib.LayerCosts, plan: plan_lib.Plan) -> tuple[Span, ...]:
-    sent = segments.prefix_sums(costs.pull_s)
-    arrivals_s = [j * costs.overhead_pull_s + sent[b] for j, (_, b) in enumerate(plan.pull, 1)]
-    requests_s = [0.0, *arrivals_s[:-1]]
+    ends = [last for _, last in plan.pull]
+    arrivals_s = link.arrivals_s(ends, costs.pull_s, costs.overhead_pull_s, plan.credit)
+    requests_s = [*[0.0] * plan.credit, *arrivals_s]
     return tuple(
         Span(request_s, arrival_s, *segment)
-        for request_s, arrival_s, segment in zip(requests_s, arrivals_s, plan.pull, strict=True)
+        for request_s, arrival_s, segment in zip(requests_s, arrivals_s, plan.pull, strict=False)
     )
 
 
@@ -163,11 +164,10 @@ def _backward(costs: costs_lib.LayerCosts, plan: plan_lib.Plan, start_s: float) 
     released = [(ready_s[first - 1], first, last) for first, last in plan.push]
     pushes = _queue(released, costs.push_s, costs.overhead_push_s)
     applies = _queue([(push.end_s, push.first, push.last) for push in pushes], costs.apply_s, 0.0)
-    # By the min-max form, so that the makespan is to the last bit what a scheduler found.
-    ends = [last for _, last in plan.push[::-1]]
-    waited_s = segments.idle_s(ends, costs.push_s, costs.backward_s, costs.overhead_push_s)
-    portions = _portions(computed[-1], waited_s, layers, pushes)
-    return Phase(computed[-1] + waited_s, pushes, layers, applies, portions)
+    # Not the end of the last span, which is rounded otherwise than what schedulers compare.
+    makespan_s = makespan.backward_s(costs, [last for _, last in plan.push[::-1]])
+    portions = _portions(makespan_s, computed[-1], layers, pushes)
+    return Phase(makespan_s, pushes, layers, applies, portions)
 
 
 def _queue(
@@ -184,13 +184,14 @@ def _queue(
 
 
 def _portions(
-    computed_s: float, waited_s: float, computation: Sequence[Span], transfers: Sequence[Span]
+    makespan_s: float, computed_s: float, computation: Sequence[Span], transfers: Sequence[Span]
 ) -> Portions:
     starts_s, ends_s = np.array([(span.start_s, span.end_s) for span in transfers]).T
+    ends_s = np.maximum.accumulate(ends_s)
     starts_s[1:] = np.maximum(starts_s[1:], ends_s[:-1])  # Transfers at the same time count once.
     edges_s = np.column_stack([starts_s, ends_s]).ravel()
     transferred_s = np.cumsum(np.column_stack([np.zeros_like(starts_s), ends_s - starts_s]))
     times_s = np.array([(span.start_s, span.end_s) for span in computation])
     overlap_s = np.diff(np.interp(times_s, edges_s, transferred_s)).sum()
     overlap_s = float(np.clip(overlap_s, 0, computed_s))
-    return Portions(computed_s - overlap_s, overlap_s, waited_s)
+    return Portions(computed_s - overlap_s, overlap_s, makespan_s - computed_s)

@@ -29,7 +29,7 @@ def test_makespan_is_that_of_the_papers_form(seed):
     transfer_s, compute_s = random.exponential(size=(2, random.integers(1, 10)))
     overhead_s = random.exponential()
     ends = dynacomm_dp.best_ends(transfer_s, compute_s, overhead_s)
-    makespan_s = compute_s.sum() + segments.idle_s(ends, transfer_s, compute_s, overhead_s)
+    makespan_s = compute_s.sum() + makespan.idle_s(ends, transfer_s, compute_s, overhead_s)
     expected_s = _papers_makespan_s(transfer_s, compute_s, overhead_s)
     assert makespan_s == pytest.approx(expected_s, rel=1e-12)
 

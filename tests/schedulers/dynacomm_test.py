@@ -21,7 +21,7 @@ def _directions(costs):
 def test_exact_schedulers_agree_to_the_last_bit(costs):
     for instance in _directions(costs):
         decisions = [module.best_ends(*instance) for module in _EXACT]
-        assert len({segments.idle_s(ends, *instance) for ends in decisions}) == 1
+        assert len({makespan.idle_s(ends, *instance) for ends in decisions}) == 1
         assert len({len(ends) for ends in decisions}) == 1
 
 
@@ -30,7 +30,7 @@ def test_deep_networks_agree_to_the_last_bit(num_layers):
     random = np.random.default_rng(num_layers)
     instance = (*random.exponential(size=(2, num_layers)), random.exponential())
     fast, reference = dynacomm.best_ends(*instance), dynacomm_dp.best_ends(*instance)
-    assert segments.idle_s(fast, *instance) == segments.idle_s(reference, *instance)
+    assert makespan.idle_s(fast, *instance) == segments.idle_s(reference, *instance)
     assert len(fast) == len(reference)
 
 

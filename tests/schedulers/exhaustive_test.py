@@ -21,8 +21,8 @@ def test_no_decision_is_better_nor_as_good_with_fewer_segments(costs):
     hypothesis.assume(len(costs) <= 6)
     instance = costs.pull_s, costs.forward_s, costs.overhead_pull_s
     found = exhaustive.best_ends(*instance)
-    best = min((segments.idle_s(ends, *instance), len(ends)) for ends in _decisions(len(costs)))
-    assert (segments.idle_s(found, *instance), len(found)) == best
+    best = min((makespan.idle_s(ends, *instance), len(ends)) for ends in _decisions(len(costs)))
+    assert (makespan.idle_s(found, *instance), len(found)) == best
 
 
 def test_as_many_layers_as_it_says_are_tried():

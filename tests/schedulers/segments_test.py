@@ -19,13 +19,13 @@ def test_plan_carries_what_it_is_given():
 
 
 def test_wait_of_one_segment_is_its_arrival():
-    assert segments.idle_s([2], [3, 4], [1, 1], 0.5) == 7.5
+    assert makespan.idle_s([2], [3, 4], [1, 1], 0.5) == 7.5
 
 
 def test_computation_hides_later_segments():
     # The second arrives at 1 + 7; by then layer 1, which came at 3.5, has been computed for 2.
-    assert segments.idle_s([1, 2], [3, 4], [2, 1], 0.5) == 6
-    assert segments.idle_s([1, 2], [3, 4], [9, 1], 0.5) == 3.5
+    assert makespan.idle_s([1, 2], [3, 4], [2, 1], 0.5) == 6
+    assert makespan.idle_s([1, 2], [3, 4], [9, 1], 0.5) == 3.5
 
 
 @hypothesis.given(st.from_type(LayerCosts), st.data())
@@ -37,5 +37,5 @@ def test_waits_are_those_of_playing_the_step(costs, data):
         arrival_s += costs.overhead_pull_s + costs.pull_s[first - 1 : last].sum()
         waited_s += max(arrival_s - worker_s, 0)
         worker_s = max(arrival_s, worker_s) + costs.forward_s[first - 1 : last].sum()
-    idle_s = segments.idle_s(ends, costs.pull_s, costs.forward_s, costs.overhead_pull_s)
+    idle_s = makespan.idle_s(ends, costs.pull_s, costs.forward_s, costs.overhead_pull_s)
     assert idle_s == pytest.approx(waited_s, rel=1e-9, abs=1e-9)

@@ -5,11 +5,11 @@ Local response normalization, which has no parameters, is left out.
 
 from __future__ import annotations
 
-from tf_dynacomm.models import architecture as architecture_lib
+from tf_dynacomm.models import architectures
 
 _SMALL_IMAGE = 64  # Below this height the first convolution keeps the size, and there is no pool.
 
-# Filters of 1×1, of 3×3 after its 1×1, of 5×5 after its 1×1, and of 1×1 after the pool.
+# Filters of the 1x1 branch, of 3x3 after its 1x1, of 5x5 after its 1x1, of 1x1 after the pool.
 _MODULES = {
     "3a": (64, (96, 128), (16, 32), 32),
     "3b": (128, (128, 192), (32, 96), 64),
@@ -57,9 +57,9 @@ def _convolution(ops, features, name: str, filters: int, size: int, strides: int
 
 def architecture(
     image_shape: tuple[int, int, int] = (224, 224, 3), classes: int = 1000
-) -> architecture_lib.Architecture:
+) -> architectures.Architecture:
     """The table of its 22 layers; 7.0 million parameters for ImageNet."""
-    return architecture_lib.describe("googlenet", network, image_shape, classes)
+    return architectures.describe("googlenet", network, image_shape, classes)
 
 
 def build(image_shape: tuple[int, int, int], classes: int):

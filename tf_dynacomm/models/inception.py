@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tf_dynacomm.models import architecture as architecture_lib
+from tf_dynacomm.models import architectures
 
 _SMALL_IMAGE = 75  # Below this height the first convolution keeps the size, and all are padded.
 
@@ -123,9 +123,9 @@ def _module_c(ops, features, name: str):
 
 def architecture(
     image_shape: tuple[int, int, int] = (299, 299, 3), classes: int = 1000
-) -> architecture_lib.Architecture:
+) -> architectures.Architecture:
     """The table of its layers; 42.7 million parameters for ImageNet."""
-    return architecture_lib.describe("inception_v4", network, image_shape, classes)
+    return architectures.describe("inception_v4", network, image_shape, classes)
 
 
 def build(image_shape: tuple[int, int, int], classes: int):

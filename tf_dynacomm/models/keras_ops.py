@@ -10,7 +10,7 @@ import tf_keras
 def build(
     name: str, network: Callable, image_shape: tuple[int, int, int], classes: int
 ) -> tf_keras.Model:
-    """Builds a network that is described as in `tf_dynacomm.models.architecture`.
+    """Builds a network that is described as in `tf_dynacomm.models.architectures`.
 
     Args:
       name: The model's name.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tf_dynacomm.models import architecture as architecture_lib
+from tf_dynacomm.models import architectures
 
 _BLOCKS = (3, 8, 36, 3)
 _EXPANSION = 4
@@ -38,9 +38,9 @@ def _block(ops, features, name: str, filters: int, strides: int, *, project: boo
 
 def architecture(
     image_shape: tuple[int, int, int] = (224, 224, 3), classes: int = 1000
-) -> architecture_lib.Architecture:
+) -> architectures.Architecture:
     """The table of its 152 layers; 60.19 million parameters for ImageNet."""
-    return architecture_lib.describe("resnet152", network, image_shape, classes)
+    return architectures.describe("resnet152", network, image_shape, classes)
 
 
 def build(image_shape: tuple[int, int, int], classes: int):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tf_dynacomm.models import architecture as architecture_lib
+from tf_dynacomm.models import architectures
 
 _BLOCKS = ((2, 64), (2, 128), (4, 256), (4, 512), (4, 512))
 _HIDDEN_UNITS = 4096
@@ -24,9 +24,9 @@ def network(ops, images, classes: int):
 
 def architecture(
     image_shape: tuple[int, int, int] = (224, 224, 3), classes: int = 1000
-) -> architecture_lib.Architecture:
+) -> architectures.Architecture:
     """The table of its 19 layers; 143.67 million parameters for ImageNet."""
-    return architecture_lib.describe("vgg19", network, image_shape, classes)
+    return architectures.describe("vgg19", network, image_shape, classes)
 
 
 def build(image_shape: tuple[int, int, int], classes: int):

@@ -21,7 +21,10 @@ from tf_dynacomm.schedulers import (
 )
 
 Scheduler = Callable[..., plan_lib.Plan]
-"""Called with costs, and with `credit` (1 unless given): pull segments that may be in flight."""
+"""Called with costs, and with `credit` (1 unless given): how many pull segments may be in flight.
+
+`None` has the scheduler choose the credit.
+"""
 
 _SCHEDULERS: dict[str, Scheduler] = {
     "dynacomm": dynacomm.schedule,

@@ -11,7 +11,7 @@ import numpy as np
 
 from tf_dynacomm import costs as costs_lib
 from tf_dynacomm import plan as plan_lib
-from tf_dynacomm.schedulers import segments
+from tf_dynacomm.schedulers import credits
 
 _DEFAULT_MIB = 25.0  # PyTorch DDP's `bucket_cap_mb`.
 _DEFAULT_SHARE = 0.1  # About what 25 MiB are of ResNet-152.
@@ -20,7 +20,7 @@ _MIB = 2**20
 
 def schedule(
     costs: costs_lib.LayerCosts,
-    credit: int = 1,
+    credit: int | None = 1,
     *,
     bucket_mib: float = _DEFAULT_MIB,
     rate_bytes_per_s: float | None = None,
@@ -29,7 +29,7 @@ def schedule(
 
     Args:
       costs: The step's costs; they tell seconds on the link, not bytes.
-      credit: How many pull segments may be in flight.
+      credit: How many pull segments may be in flight; the best number if `None`.
       bucket_mib: Size of a bucket in MiB.
       rate_bytes_per_s: The link's rate, which tells bytes from seconds. Where it is not known, a
         bucket holds a tenth of the model, whatever `bucket_mib` is.
@@ -49,9 +49,8 @@ def schedule(
     pull = _fill(costs.pull_s, limit_s(costs.pull_s))
     push = _fill(costs.push_s[::-1], limit_s(costs.push_s))
     from_last = [0, *push[:-1]]
-    return segments.plan(
-        costs, pull, [len(costs) - end for end in from_last[::-1]], "bucketed", credit
-    )
+    push_ends = [len(costs) - end for end in from_last[::-1]]
+    return credits.plan(costs, lambda _: pull, push_ends, "bucketed", credit)
 
 
 def _fill(transfer_s: np.ndarray, limit_s: float) -> list[int]:

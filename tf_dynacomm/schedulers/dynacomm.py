@@ -13,7 +13,8 @@ wait at which the pass would have gone otherwise is the next lower one, until th
 is monotone, so that the argument holds for the floating-point values as for the real ones.
 
 Backward is forward played backwards: the reversed gradients' schedule is a forward schedule with
-(push, backward) for (pull, forward) in the same layer order.
+(push, backward) for (pull, forward) in the same layer order. Where the PS takes time to apply the
+gradients, `apply_stage` searches in the same way.
 """
 
 from __future__ import annotations
@@ -25,14 +26,37 @@ import numpy as np
 
 from tf_dynacomm import costs as costs_lib
 from tf_dynacomm import plan as plan_lib
-from tf_dynacomm.schedulers import segments
+from tf_dynacomm.schedulers import apply_stage, credits, makespan, segments
+
+_OVERHEAD_SHARES = (0, 1 / 8, 1 / 4, 1 / 2, 1, 2, 4, 8)
 
 
-def schedule(costs: costs_lib.LayerCosts, credit: int = 1) -> plan_lib.Plan:
-    """The plan of the least makespan, forward and backward; of equals, that of fewest segments."""
-    pull = best_ends(costs.pull_s, costs.forward_s, costs.overhead_pull_s)
+def schedule(costs: costs_lib.LayerCosts, credit: int | None = 1) -> plan_lib.Plan:
+    """The plan of the least makespan, forward and backward; of equals, that of fewest segments.
+
+    Exact, but for pulls with a credit of more than one (see `credits`).
+
+    Args:
+      costs: The step's costs.
+      credit: How many pull segments may be in flight; the best number if `None`.
+    """
     push = best_ends(costs.push_s, costs.backward_s, costs.overhead_push_s)
-    return segments.plan(costs, pull, push, "dynacomm", credit)
+    if costs.apply_s.any():
+        push = apply_stage.best_ends(costs, start=push)
+    return credits.plan(costs, lambda number: _pull_ends(costs, number), push, "dynacomm", credit)
+
+
+def _pull_ends(costs: costs_lib.LayerCosts, credit: int) -> list[int]:
+    if credit == 1:
+        return best_ends(costs.pull_s, costs.forward_s, costs.overhead_pull_s)
+    # Cuts for another overhead lie near the best ones: how much of it is hidden, only trying tells.
+    starts = [
+        best_ends(costs.pull_s, costs.forward_s, share * costs.overhead_pull_s)
+        for share in _OVERHEAD_SHARES
+    ]
+    return credits.improved_ends(
+        [[len(costs)], *starts], costs.pull_s, costs.forward_s, costs.overhead_pull_s, credit
+    )
 
 
 def best_ends(transfer_s: np.ndarray, compute_s: np.ndarray, overhead_s: float) -> list[int]:
@@ -46,7 +70,7 @@ def best_ends(transfer_s: np.ndarray, compute_s: np.ndarray, overhead_s: float) 
     sent, computed = segments.prefix_sums(transfer_s), segments.prefix_sums(compute_s)
 
     def value(ends: list[int]) -> float:
-        return segments.idle_s(ends, transfer_s, compute_s, overhead_s)
+        return makespan.idle_s(ends, transfer_s, compute_s, overhead_s)
 
     best = [len(transfer_s)]
     low, high = 0.0, value(best)

@@ -9,8 +9,9 @@ Here FC(n) is taken off both sides, which leaves the time in which the worker ha
 
     I[k][n] = min over m < n of max( I[k-1][m], k·Δt + PT(n) - FC(m) ),
 
-the same decision, in a form whose rounding does not depend on the order of the sums. Costs of the
-apply stage are no part of the recurrence.
+the same decision, in a form whose rounding does not depend on the order of the sums. The cost of
+applying gradients is no part of the recurrence, nor is a credit of more than one segment: where
+there are such, the plan is the one that would be best without them.
 """
 
 from __future__ import annotations
@@ -19,14 +20,14 @@ import numpy as np
 
 from tf_dynacomm import costs as costs_lib
 from tf_dynacomm import plan as plan_lib
-from tf_dynacomm.schedulers import segments
+from tf_dynacomm.schedulers import credits, segments
 
 
-def schedule(costs: costs_lib.LayerCosts, credit: int = 1) -> plan_lib.Plan:
+def schedule(costs: costs_lib.LayerCosts, credit: int | None = 1) -> plan_lib.Plan:
     """The plan of the least makespan, forward and backward; of equals, that of fewest segments."""
     pull = best_ends(costs.pull_s, costs.forward_s, costs.overhead_pull_s)
     push = best_ends(costs.push_s, costs.backward_s, costs.overhead_push_s)
-    return segments.plan(costs, pull, push, "dynacomm_dp", credit)
+    return credits.plan(costs, lambda _: pull, push, "dynacomm_dp", credit)
 
 
 def best_ends(transfer_s: np.ndarray, compute_s: np.ndarray, overhead_s: float) -> list[int]:

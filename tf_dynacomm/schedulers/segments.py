@@ -1,4 +1,4 @@
-"""Segments from cuts, and the time that a decision costs."""
+"""Segments from the layers at which they end, and sums over layers."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from tf_dynacomm import costs as costs_lib
 from tf_dynacomm import plan as plan_lib
 
 
@@ -25,44 +24,6 @@ def backward(ends: Sequence[int]) -> tuple[plan_lib.Segment, ...]:
     return forward(ends)[::-1]
 
 
-def plan(
-    costs: costs_lib.LayerCosts,
-    pull_ends: Sequence[int],
-    push_ends: Sequence[int],
-    scheduler: str,
-    credit: int,
-) -> plan_lib.Plan:
-    """The plan whose pull and push segments end at the given layers, both in forward order."""
-    return plan_lib.Plan(
-        forward(pull_ends),
-        backward(push_ends),
-        credit=credit,
-        names=costs.names,
-        scheduler=scheduler,
-    )
-
-
 def prefix_sums(values: np.ndarray) -> list[float]:
     """Sums of the first 0, 1, …, L values."""
     return [0.0, *np.cumsum(values).tolist()]
-
-
-def idle_s(
-    ends: Sequence[int], transfer_s: np.ndarray, compute_s: np.ndarray, overhead_s: float
-) -> float:
-    """Time in which the worker waits under a decision (min-max form).
-
-    Segment j, which ends at layer b_j, has arrived at j·Δt + PT(b_j); everything before it is
-    computed FC(b_{j-1}) after the waits so far. The waits are the largest difference of the two.
-
-    Args:
-      ends: b_1 < … < b_k = L.
-      transfer_s: Seconds of each layer on the link; shape (L,).
-      compute_s: Seconds of each layer's computation; shape (L,).
-      overhead_s: Δt.
-    """
-    sent, computed = prefix_sums(transfer_s), prefix_sums(compute_s)
-    return max(
-        (j * overhead_s + sent[b]) - computed[a]
-        for j, (a, b) in enumerate(itertools.pairwise([0, *ends]), start=1)
-    )

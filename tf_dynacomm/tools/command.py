@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import functools
 import os
 import pathlib
 import signal
@@ -44,8 +45,12 @@ def make_folder(flag: str, path: str | os.PathLike | None) -> None:
             raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), os.fspath(path))
 
 
-def run(main: Callable[[Sequence[str]], None]) -> None:
+def run(main: Callable[[Sequence[str]], None], operand: str | None = None) -> None:
     """Parses the flags and runs `main`, then ends the process.
+
+    Args:
+      main: Called with the command's name and its operand, if it takes one.
+      operand: What the one argument that is no flag stands for; `None` if there is none.
 
     The exit code is 0 at a normal end; 1 with one line on standard error for a wrong flag or a
     `UserError`; 130 after Ctrl-C and 143 after SIGTERM, on both of which `with` blocks are left in
@@ -54,7 +59,7 @@ def run(main: Callable[[Sequence[str]], None]) -> None:
     for signal_number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(signal_number, _end)
     try:
-        app.run(main, flags_parser=_parse_flags)
+        app.run(main, flags_parser=functools.partial(_parse_flags, operand))
     except UserError as error:
         sys.exit(f"{_name()}: {error}")
 
@@ -69,13 +74,16 @@ def _name() -> str:
     return pathlib.Path(sys.argv[0]).name
 
 
-def _parse_flags(argv: Sequence[str]) -> list[str]:
+def _parse_flags(operand: str | None, argv: Sequence[str]) -> list[str]:
     try:
         remaining = flags.FLAGS(argv)
     except flags.Error as error:
         raise UserError(" ".join(f"{error}".split())) from error
     if flags.FLAGS["verbosity"].using_default_value:  # Or absl makes it INFO.
         logging.set_verbosity(logging.WARNING)
-    if len(remaining) > 1:
-        raise UserError(f"unknown argument {remaining[1]}: flags begin with --")
+    expected = 1 if operand is None else 2
+    if len(remaining) > expected:
+        raise UserError(f"unknown argument {remaining[expected]}: flags begin with --")
+    if len(remaining) < expected:
+        raise UserError(f"{operand} is missing")
     return remaining

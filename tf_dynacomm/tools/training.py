@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
+import re
 import sys
 import time
 from collections.abc import Callable
@@ -106,15 +107,17 @@ def train(
       The summary (see `report.summary`).
 
     Raises:
-      UserError: The cluster does not answer.
+      UserError: The cluster does not answer, or not any more.
     """
     tf_keras.utils.set_random_seed(settings.seed)
     strategy = _connect(settings, config)
-    with strategy.scope():
-        model = _compiled_model(settings, data)
-    workers = len(config.cluster["worker"])
-    output = _fit(settings, data, model, workers)
-    test_loss, test_accuracy = _test(settings, data, model)
+    try:
+        with strategy.scope():
+            model = _compiled_model(settings, data)
+        output = _fit(settings, data, model, workers=len(config.cluster["worker"]))
+        test_loss, test_accuracy = _test(settings, data, model)
+    except tf.errors.UnavailableError as error:
+        raise command.UserError(_what_is_lost(error)) from error
     print(report.table(output.reports))
     print(f"test accuracy {test_accuracy:.2%}", flush=True)
     return report.summary(output.reports, test_accuracy=test_accuracy, test_loss=test_loss)
@@ -150,6 +153,14 @@ def _connect(
         return tf.distribute.ParameterServerStrategy(resolver)
     except TimeoutError as error:
         raise command.UserError(f"--connect_timeout: {error}") from error
+
+
+def _what_is_lost(error: tf.errors.UnavailableError) -> str:
+    task = re.search(r"remote target (/job:\w+/replica:\d+/task:\d+)", error.message)
+    return (
+        f"{task[1] if task else 'The cluster'} does not answer any more: start it again; with "
+        "--checkpoint_dir training then goes on from the last epoch."
+    )
 
 
 def _compiled_model(settings: Settings, data: datasets.ImageDataset) -> tf_keras.Model:

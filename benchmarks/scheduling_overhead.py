@@ -1,0 +1,1 @@
+"""Time to schedule against depth. (being written by the schedulers helper)"""

@@ -1,0 +1,1 @@
+"""iBatch. (being written by the schedulers helper)"""

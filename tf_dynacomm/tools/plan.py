@@ -1,0 +1,1 @@
+"""`dynacomm-plan`. (being written by the schedulers helper)"""
