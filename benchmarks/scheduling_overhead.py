@@ -1,1 +1,152 @@
-"""Time to schedule against depth. (being written by the schedulers helper)"""
+"""Measures how long schedulers take, against the number of layers (the paper's Fig. 12).
+
+    python benchmarks/scheduling_overhead.py [picture.png]
+
+Costs are random (exponential, the overhead a tenth of a layer's mean). Each time is the median of
+several runs; slopes are those of a straight line through the logarithms.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import os
+import platform
+import statistics
+import sys
+import time
+from collections.abc import Callable, Iterator
+
+import numpy as np
+
+from tf_dynacomm import LayerCosts, schedulers
+from tf_dynacomm.schedulers import dynacomm, dynacomm_dp, exhaustive, ibatch
+
+_PAPER_LAYERS = (10, 20, 40, 80, 160, 320)
+_DEEP_LAYERS = (*_PAPER_LAYERS, 640, 1250, 2500, 5000, 10_000)
+_EXHAUSTIVE_LAYERS = (10, 12, 14, exhaustive.MAX_LAYERS)
+_RUNS = 5
+_OVERHEAD = 0.1
+
+Search = Callable[[LayerCosts], object]
+
+
+@dataclasses.dataclass(frozen=True)
+class Case:
+    """What is timed.
+
+    Attributes:
+      name: The scheduler, and the direction if it does both apart.
+      search: What it does, given costs.
+      layers: Numbers of layers.
+    """
+
+    name: str
+    search: Search
+    layers: tuple[int, ...]
+
+    def times_s(self) -> list[float]:
+        """Median seconds for each number of layers."""
+        return [_median_s(self.search, count) for count in self.layers]
+
+
+def cases() -> Iterator[Case]:
+    """All schedulers; those that search do so forward and backward apart."""
+    for name, best_ends, layers in (
+        ("dynacomm", dynacomm.best_ends, _DEEP_LAYERS),
+        ("dynacomm_dp", dynacomm_dp.best_ends, _PAPER_LAYERS),
+        ("exhaustive", exhaustive.best_ends, _EXHAUSTIVE_LAYERS),
+    ):
+        yield Case(f"{name} forward", functools.partial(_forward, best_ends), layers)
+        yield Case(f"{name} backward", functools.partial(_backward, best_ends), layers)
+    yield Case("ibatch forward", ibatch.pull_ends, _PAPER_LAYERS)
+    yield Case("ibatch backward", ibatch.push_ends, _PAPER_LAYERS)
+    for name in ("bucketed", "layer_by_layer", "sequential"):
+        yield Case(f"{name} both", schedulers.get(name), _DEEP_LAYERS)
+
+
+def _forward(best_ends: Callable, costs: LayerCosts) -> list[int]:
+    return best_ends(costs.pull_s, costs.forward_s, costs.overhead_pull_s)
+
+
+def _backward(best_ends: Callable, costs: LayerCosts) -> list[int]:
+    return best_ends(costs.push_s, costs.backward_s, costs.overhead_push_s)
+
+
+def _median_s(search: Search, num_layers: int) -> float:
+    times_s = []
+    for run in range(_RUNS):
+        vectors = np.random.default_rng(run).exponential(size=(4, num_layers))
+        costs = LayerCosts(*vectors, overhead_s=_OVERHEAD)
+        start_s = time.perf_counter()
+        search(costs)
+        times_s.append(time.perf_counter() - start_s)
+    return statistics.median(times_s)
+
+
+def slope(layers: tuple[int, ...], times_s: list[float]) -> float:
+    """The exponent with which time grows."""
+    return float(np.polyfit(np.log(layers), np.log(times_s), 1)[0])
+
+
+def report(results: dict[Case, list[float]]) -> None:
+    """Prints a line for each case, and what was asked of the near-linear search."""
+    print(f"Python {platform.python_version()}, {platform.machine()}, {os.cpu_count()} cores")
+    print(f"median of {_RUNS} runs, in ms\n")
+    columns = sorted({count for case in results for count in case.layers})
+    print(f"{'':<19}" + "".join(f"{count:>9}" for count in columns) + "    slope  from")
+    for case, times_s in results.items():
+        found = dict(zip(case.layers, times_s, strict=True))
+        cells = [f"{found[count] * 1e3:.3f}" if count in found else "" for count in columns]
+        start = 320 if case.layers[-1] > 320 else case.layers[len(case.layers) // 2 - 1]
+        kept = [count for count in case.layers if count >= start]
+        exponent = slope(kept, [found[count] for count in kept])
+        row = "".join(f"{cell:>9}" for cell in cells)
+        print(f"{case.name:<19}{row}{exponent:>9.2f}  {start}")
+    print()
+    _report_speedup(results, 320)
+
+
+def _report_speedup(results: dict[Case, list[float]], num_layers: int) -> None:
+    at = {
+        case.name: times_s[case.layers.index(num_layers)]
+        for case, times_s in results.items()
+        if num_layers in case.layers
+    }
+    for direction in ("forward", "backward"):
+        fast_s, slow_s = at[f"dynacomm {direction}"], at[f"dynacomm_dp {direction}"]
+        print(f"{direction} at L = {num_layers}: dynacomm is {slow_s / fast_s:,.0f} x faster")
+
+
+def draw(path: str, results: dict[Case, list[float]]) -> None:
+    """Draws times against layers, both axes logarithmic."""
+    from matplotlib import figure
+
+    picture = figure.Figure(figsize=(8, 5), layout="constrained")
+    axes = picture.subplots()
+    colors = {name: f"C{number}" for number, name in enumerate(schedulers.names())}
+    for case, times_s in results.items():
+        name, direction = case.name.split()
+        style = "--" if direction == "backward" else "-"
+        axes.loglog(
+            case.layers, times_s, style, color=colors[name], marker=".", linewidth=1.2,
+            label=case.name,
+        )  # fmt: skip
+    axes.set_xlabel("layers")
+    axes.set_ylabel("time to schedule [s]")
+    axes.grid(alpha=0.25)
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.legend(frameon=False, fontsize=8, loc="outside right upper")
+    picture.savefig(path, dpi=160)
+
+
+def main(picture: str | None = None) -> None:
+    """Measures, prints and draws."""
+    results = {case: case.times_s() for case in cases()}
+    report(results)
+    if picture is not None:
+        draw(picture, results)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

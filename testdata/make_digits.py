@@ -1,7 +1,7 @@
 """Writes `digits.npz` from the copy of the data set that scikit-learn ships.
 
-    pip install 'scikit-learn==1.9.1'
-    python testdata/make_digits.py
+pip install 'scikit-learn==1.9.1'
+python testdata/make_digits.py
 """
 
 import pathlib

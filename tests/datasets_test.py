@@ -180,7 +180,7 @@ def test_synthetic_images_differ():
 
 @pytest.mark.parametrize("shape", [(1, 2), (0, 4, 4), (4, 4, -1)])
 def test_synthetic_shape_is_checked(shape):
-    with pytest.raises(ValueError, match="`synthetic_shape` .* must be three positive"):
+    with pytest.raises(ValueError, match=r"`synthetic_shape` .* must be three positive"):
         datasets.load("synthetic", synthetic_shape=shape)
 
 

@@ -44,7 +44,7 @@ def test_plan_file_is_read(tmp_path):
 
 
 def test_missing_plan_file_is_named(tmp_path):
-    with pytest.raises(FileNotFoundError, match="nowhere.json"):
+    with pytest.raises(FileNotFoundError, match=r"nowhere\.json"):
         _parsed(f"--plan={tmp_path}/nowhere.json").strategy_kwargs()
 
 

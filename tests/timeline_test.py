@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from tf_dynacomm import timeline
 from tf_dynacomm.costs import LayerCosts
 from tf_dynacomm.plan import Plan
-from tf_dynacomm.schedulers import dynacomm, segments
+from tf_dynacomm.schedulers import credits, dynacomm, makespan
 
 _SECONDS = st.floats(1e-6, 1e3) | st.just(0.0) | st.integers(0, 5).map(float)
 
@@ -25,7 +25,7 @@ def _steps(draw):
     costs = draw(_costs())
     inner = st.sets(st.integers(1, len(costs)))
     pull, push = (sorted(draw(inner) | {len(costs)}) for _ in range(2))
-    return timeline.simulate(costs, segments.plan(costs, pull, push, "any", credit=1))
+    return timeline.simulate(costs, credits.plan(costs, lambda _: pull, push, "any", 1))
 
 
 def _spans(spans):

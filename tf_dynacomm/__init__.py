@@ -47,8 +47,10 @@ def __getattr__(name: str):
     if name not in _LOADED_ON_USE:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     home = _LOADED_ON_USE[name]
-    return getattr(importlib.import_module(home), name) if home else importlib.import_module(
-        f"{__name__}.{name}"
+    return (
+        getattr(importlib.import_module(home), name)
+        if home
+        else importlib.import_module(f"{__name__}.{name}")
     )
 
 

@@ -8,6 +8,7 @@ import threading
 import time
 
 import numpy as np
+from absl import logging
 
 from tf_dynacomm import plan as plan_lib
 from tf_dynacomm import schedulers, timeline
@@ -100,6 +101,9 @@ class Planner:
                 self._outcome = self._propose(step)
         except trace.TraceError as e:
             self._outcome = e
+        except Exception as e:  # Whatever goes wrong in planning, training goes on.
+            logging.exception("Planning failed.")
+            self._outcome = trace.TraceError(f"Planning failed: {e!r}.")
 
     def _warm_step(self) -> steps_lib.Step | None:
         """The training step, once it has run a few times from now on; `None` when stopped."""
@@ -122,17 +126,18 @@ class Planner:
         self._prior = measurement
         plan = schedulers.get(self._strategy.scheduler)(measurement.costs)
         step.prepare(plan)
-        outside_s = float(np.median(step.intervals_s(since_s=began_s))) - measurement.span_s
-        return Proposal(step, current, plan, measurement, max(outside_s, 0.0))
+        intervals_s = step.intervals_s(since_s=began_s)
+        if not len(intervals_s):
+            raise trace.TraceError("Training paused while the trace was taken.")
+        outside_s = max(float(np.median(intervals_s)) - measurement.span_s, 0.0)
+        return Proposal(step, current, plan, measurement, outside_s)
 
     def _measure(self, captured: capture.Capture, step, plan) -> measure.Measurement:
         found, errors = [], []
         for worker in captured.workers.values():
             try:
                 found.append(
-                    measure.measure(
-                        worker, captured.ps, step.graph, step.layers, plan, self._prior
-                    )
+                    measure.measure(worker, captured.ps, step.graph, step.layers, plan, self._prior)
                 )
             except trace.TraceError as e:
                 errors.append(e)

@@ -10,7 +10,6 @@ import time
 import numpy as np
 from absl import logging
 
-from tf_dynacomm import plan as plan_lib
 from tf_dynacomm import planner as planner_lib
 from tf_dynacomm.profiling import trace
 

@@ -161,6 +161,7 @@ def test_custom_loop_without_keras_runs_as_planned(cluster_1w1p):
     strategy = programs.make_strategy(cluster_1w1p)
     with strategy.scope():
         weight, bias = tf.Variable(tf.ones([64, 10])), tf.Variable(tf.zeros([10]))
+    variables = (weight, bias)
 
     @tf.function
     def step(iterator):
@@ -168,7 +169,7 @@ def test_custom_loop_without_keras_runs_as_planned(cluster_1w1p):
             with tf.GradientTape() as tape:
                 logits = tf.reshape(batch[0], [-1, 64]) @ weight + bias
                 loss = tf.reduce_mean(logits**2)
-            for variable, gradient in zip((weight, bias), tape.gradient(loss, (weight, bias))):
+            for variable, gradient in zip(variables, tape.gradient(loss, variables), strict=True):
                 variable.assign_sub(0.1 * gradient)
 
         strategy.run(replica, args=(next(iterator),))

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import strategies as st
 
 from tf_dynacomm.costs import LayerCosts
-from tf_dynacomm.schedulers import dynacomm_dp, segments
+from tf_dynacomm.schedulers import dynacomm_dp, makespan
 
 
 def _papers_makespan_s(transfer_s, compute_s, overhead_s):

@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from tf_dynacomm import schedulers, timeline
 from tf_dynacomm.costs import LayerCosts
-from tf_dynacomm.schedulers import dynacomm, dynacomm_dp, exhaustive, segments
+from tf_dynacomm.schedulers import dynacomm, dynacomm_dp, exhaustive, makespan
 
 _EXACT = (dynacomm, dynacomm_dp, exhaustive)
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import strategies as st
 
 from tf_dynacomm.costs import LayerCosts
-from tf_dynacomm.schedulers import exhaustive, segments
+from tf_dynacomm.schedulers import exhaustive, makespan
 
 
 def _decisions(num_layers):

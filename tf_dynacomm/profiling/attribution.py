@@ -1,9 +1,9 @@
 """Which layer an operation computes for, from the data flow of the traced step.
 
 * Forward, an operation belongs to the highest layer whose parameters it needs.
-* Backward, it belongs to the first layer, in the order L..1, whose gradient needs it: the backward
-  pass of layer l + 1 that makes layer l's gradient possible is layer l's cost, which is exactly when
-  that gradient becomes ready.
+* Backward, it belongs to the first layer, in the order L..1, whose gradient needs it: the
+  backward pass of layer l + 1 that makes layer l's gradient possible is layer l's cost, since
+  that gradient becomes ready only then.
 
 Names play no part in it, so that every Keras version and custom loop is read alike.
 """
@@ -29,9 +29,7 @@ class Part:
     layer: int
 
 
-def attribute(
-    graph: step_graph.StepGraph, layers: Sequence[layers_lib.Layer]
-) -> dict[str, Part]:
+def attribute(graph: step_graph.StepGraph, layers: Sequence[layers_lib.Layer]) -> dict[str, Part]:
     """Finds the part of every operation that the worker computes.
 
     Operations that need no parameter, such as those of the input pipeline, belong to no part: they
@@ -41,13 +39,33 @@ def attribute(
     serves = _highest_served(graph, layers)
     parts: dict[str, Part] = {}
     backward = False
+    reported = _reported(graph, layers)
     for node in graph.nodes.values():
         needed, served = needs[node.name], serves.get(node.name)
-        backward = backward or (served is not None and served < needed)
-        if node.task == "worker" and needed:
-            in_backward = backward and served is not None
-            parts[node.name] = Part(BACKWARD, served) if in_backward else Part(FORWARD, needed)
+        if node.task != "worker" or not needed:
+            continue
+        if served is not None:
+            backward = backward or served < needed or node.name not in reported
+        in_backward = backward and served is not None
+        parts[node.name] = Part(BACKWARD, served) if in_backward else Part(FORWARD, needed)
     return parts
+
+
+def _reported(graph, layers) -> set[str]:
+    """The nodes that anything but gradients needs: results, metrics, statistics.
+
+    In the order of the program, the backward pass begins with the first node that serves gradients
+    alone (or, where nothing is reported, with the first that serves a lower layer than it needs).
+    """
+    gradients = {push.crossing.tensor for layer in layers for push in layer.pushes}
+    leaving = [c.tensor for c in graph.crossings if c.source.task == "worker"]
+    found = {step_graph.producer(t) for t in (*graph.results, *leaving) if t not in gradients}
+    for node in reversed(graph.nodes.values()):
+        if node.name in found:
+            found.update(step_graph.producer(i) for i in node.inputs)
+    needed = _highest_needed(graph, layers)
+    observed = any(needed.get(name) == len(layers) for name in found)
+    return found if observed else set(graph.nodes)
 
 
 def _highest_needed(graph, layers) -> dict[str, int]:
@@ -70,7 +88,9 @@ def _highest_served(graph, layers) -> dict[str, int]:
         for push in layer.pushes:
             served[push.crossing.source.name] = number
     for node in reversed(graph.nodes.values()):
-        after = (served[r] for r in graph.readers.get(node.name, ()) if _on_worker(graph, r, served))
+        after = (
+            served[r] for r in graph.readers.get(node.name, ()) if _on_worker(graph, r, served)
+        )
         highest = max(after, default=0)
         if highest:
             served[node.name] = max(served.get(node.name, 0), highest)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import dataclasses
 import heapq
+import itertools
 from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
@@ -109,7 +110,7 @@ def _first_come(intervals: Sequence[tuple[float, float, int]], ranks: int) -> np
     waiting = sorted(intervals)
     active: list[tuple[int, float]] = []
     position = 0
-    for now, then in zip(edges, edges[1:]):
+    for now, then in itertools.pairwise(edges):
         while position < len(waiting) and waiting[position][0] <= now:
             heapq.heappush(active, (waiting[position][2], waiting[position][1]))
             position += 1

@@ -37,7 +37,9 @@ def fit(size_bytes: Sequence[int], duration_s: Sequence[float]) -> Link | None:
     """
     sizes = np.asarray(size_bytes, float)
     durations = np.asarray(duration_s, float)
-    pairs = [(i, j) for i, j in itertools.combinations(range(len(sizes)), 2) if sizes[i] != sizes[j]]
+    pairs = [
+        (i, j) for i, j in itertools.combinations(range(len(sizes)), 2) if sizes[i] != sizes[j]
+    ]
     if not pairs:
         return None
     first, second = np.array(pairs).T

@@ -138,7 +138,9 @@ def _pull_samples(sizes, steps: Iterable[transfers.StepTransfers]) -> list[tuple
     where the others are of one size.
     """
     skip = 1 if len(set(sizes[1:])) > 1 else 0
-    return [sample for step in steps for sample in list(zip(sizes, step.pull_s))[skip:]]
+    return [
+        sample for step in steps for sample in list(zip(sizes, step.pull_s, strict=True))[skip:]
+    ]
 
 
 def _fit(samples, prior: link.Link | None, what: str) -> link.Link:

@@ -112,8 +112,7 @@ def from_spaces(spaces: Mapping[str, profiler_service.XSpace]) -> list[HostTrace
     starts = [line.timestamp_ns for plane in planes.values() if plane for line in plane.lines]
     origin_ns = min(starts, default=0)
     return [
-        HostTrace(host, _steps(plane, origin_ns) if plane else {})
-        for host, plane in planes.items()
+        HostTrace(host, _steps(plane, origin_ns) if plane else {}) for host, plane in planes.items()
     ]
 
 
@@ -186,7 +185,9 @@ def _steps(plane, origin_ns: int) -> dict[int, StepTrace]:
 def _collect_operations(events: list[_Event], steps: dict[int, StepTrace]) -> None:
     """Adds a thread's operations to the steps in whose `Process` events they lie."""
     process = sorted(
-        ((e.start_s, e.end_s, e.stats["id"]) for e in events if e.name == _PROCESS and "id" in e.stats)
+        (e.start_s, e.end_s, e.stats["id"])
+        for e in events
+        if e.name == _PROCESS and "id" in e.stats
     )
     starts = [start for start, _, _ in process]
     for event in events:

@@ -1,4 +1,4 @@
-"""How long the segments of a plan took on the link, from the traces of a worker and the PS tasks."""
+"""How long a plan's segments took on the link, from the traces of a worker and the PS tasks."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy as np
 
 from tf_dynacomm.profiling import trace
 
-_SEGMENT = re.compile(r"dynacomm/(pull|push)_(\d+)/(ps\d+)/\w+/pack")
+_SEGMENT = re.compile(r"dynacomm/(pull|push)_(\d+)/(ps\d+)/\w+/pack(?:_\d+)?")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -71,7 +71,8 @@ class ClockOffset:
     """By how much a PS's clock is ahead of the worker's.
 
     Attributes:
-      offset_s: The estimate: 0 where the traces allow it, else the middle of the bounds.
+      offset_s: The estimate: 0 where the traces allow it, else the middle of the bounds (or the
+        one bound that is known).
       low_s: The least offset at which no tensor arrives before it was sent.
       high_s: The largest.
     """
@@ -88,9 +89,10 @@ def clock_offset(
     up = [s for i in worker.keys() & ps.keys() for s in _delays(worker[i], ps[i])]
     down = [s for i in worker.keys() & ps.keys() for s in _delays(ps[i], worker[i])]
     high_s, low_s = min(up, default=np.inf), -min(down, default=np.inf)
-    if low_s <= 0 <= high_s or not np.isfinite([low_s, high_s]).all():
+    if low_s <= 0 <= high_s:
         return ClockOffset(0.0, low_s, high_s)
-    return ClockOffset((low_s + high_s) / 2, low_s, high_s)
+    finite = [bound for bound in (low_s, high_s) if np.isfinite(bound)]
+    return ClockOffset(sum(finite) / len(finite), low_s, high_s)
 
 
 def _delays(sender: trace.StepTrace, receiver: trace.StepTrace) -> Iterable[float]:
@@ -146,8 +148,7 @@ def _empty_pushes(
             transfer.arrived_s - offset_s - worker.sent_s[source]
             for part, offset_s in ps
             for source, transfer in part.transfers.items()
-            if not _SEGMENT.fullmatch(source)
-            and worker.sent_s.get(source, np.inf) <= before_s
+            if not _SEGMENT.fullmatch(source) and worker.sent_s.get(source, np.inf) <= before_s
         ]
     )
 
@@ -156,9 +157,7 @@ def _in_order(by_number: Mapping[int, float]) -> np.ndarray:
     return np.array([by_number[number] for number in sorted(by_number)])
 
 
-def _by_segment(
-    way: str, transfers: Iterable[trace.Transfer]
-) -> dict[int, list[trace.Transfer]]:
+def _by_segment(way: str, transfers: Iterable[trace.Transfer]) -> dict[int, list[trace.Transfer]]:
     segments = collections.defaultdict(list)
     for transfer in transfers:
         match = _SEGMENT.fullmatch(transfer.source)

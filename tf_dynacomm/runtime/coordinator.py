@@ -28,7 +28,9 @@ class Steps:
     def runner_of(self, concrete_function):
         """What runs a concrete function on a worker: called with the worker and the arguments."""
         with self._lock:
-            step = tf_internals.attached(concrete_function, lambda: self._new_step(concrete_function))
+            step = tf_internals.attached(
+                concrete_function, lambda: self._new_step(concrete_function)
+            )
         return functools.partial(self._run, step)
 
     def _new_step(self, concrete_function) -> steps.Step:

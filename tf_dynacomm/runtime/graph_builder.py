@@ -1,4 +1,4 @@
-"""Edits a `FunctionDef`: adds nodes, points inputs elsewhere, adds and moves control dependencies."""
+"""Edits a `FunctionDef`: adds nodes, points inputs elsewhere, moves control dependencies."""
 
 from __future__ import annotations
 

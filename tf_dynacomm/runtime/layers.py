@@ -31,6 +31,7 @@ class Pull:
 
     @property
     def size_bytes(self) -> int:
+        """Bytes of the variable."""
         return self.crossings[0].type.size_bytes
 
 
@@ -48,6 +49,7 @@ class Push:
 
     @property
     def size_bytes(self) -> int:
+        """Bytes of the tensor."""
         return self.crossing.type.size_bytes
 
 
@@ -119,7 +121,7 @@ def _is_first_read(graph: step_graph.StepGraph, crossing: step_graph.Crossing) -
 
 
 def _owner(pull: Pull) -> str:
-    """The layer that a variable belongs to: `conv2d` for `conv2d/kernel`, else the reading scope."""
+    """The layer of a variable: `conv2d` for `conv2d/kernel`, else the scope that reads it."""
     name = _SHARD.sub("", pull.variable.name)
     if "/" in name:
         return name.rpartition("/")[0]

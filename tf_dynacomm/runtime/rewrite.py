@@ -33,7 +33,7 @@ T = TypeVar("T")
 
 @dataclasses.dataclass(frozen=True)
 class _Parcel:
-    """One tensor to pack: where it comes from, and every reader that is to read the unpacked copy."""
+    """One tensor to pack: where it comes from, and every reader that is to read its copy."""
 
     tensor: str
     type: step_graph.TensorType
@@ -165,7 +165,7 @@ def _send(builder, scope: str, parcels: Sequence[_Parcel]) -> str:
         received = builder.identity(f"{scope}/receive", first.target, sent, dtype)
         sizes = [p.type.size for p in parcels]
         pieces = builder.split(f"{scope}/unpack", first.target, received, dtype, sizes)
-        for parcel, piece in zip(parcels, pieces):
+        for parcel, piece in zip(parcels, pieces, strict=True):
             shape = parcel.type.shape
             piece = builder.reshape(f"{scope}/piece", first.target, piece, dtype, shape)
             _deliver(builder, parcel, piece)

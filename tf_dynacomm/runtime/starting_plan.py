@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 
 import numpy as np
@@ -38,4 +39,4 @@ def _equal_segments(sizes_bytes: Sequence[int]) -> tuple[tuple[int, int], ...]:
     count = min(_MAX_SEGMENTS, len(sizes_bytes))
     share = (middle * count / max(sum(sizes_bytes), 1)).astype(int)
     ends = [*np.flatnonzero(np.diff(share)) + 1, len(sizes_bytes)]
-    return tuple((int(a) + 1, int(b)) for a, b in zip([0, *ends], ends))
+    return tuple((int(a) + 1, int(b)) for a, b in itertools.pairwise([0, *ends]))

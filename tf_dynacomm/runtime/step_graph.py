@@ -1,4 +1,4 @@
-"""A traced step as a graph of placed nodes: what runs on which task, and what crosses between tasks.
+"""A traced step as a graph of placed nodes: what runs where, and what crosses between tasks.
 
 The graph is read from the step's `FunctionDef`. A tensor is named as there: `"node:output:index"`,
 or the bare name of a function argument. Nothing here changes the graph (see `rewrite`).
@@ -128,6 +128,11 @@ class StepGraph:
       function_def: The step's `FunctionDef`.
       variables: The step's variables, by argument name.
       type_of: Gives a tensor's `TensorType`.
+
+    Attributes:
+      variables: The step's variables, by argument name.
+      nodes: The nodes, by name, in the order in which the program made them.
+      results: The tensors that the step returns.
     """
 
     def __init__(
@@ -138,6 +143,7 @@ class StepGraph:
     ):
         self.variables = dict(variables)
         self.type_of = type_of
+        self.results: tuple[str, ...] = tuple(function_def.ret.values())
         self.nodes: dict[str, Node] = {d.name: self._read(d) for d in function_def.node_def}
         self._place_constants_with_readers()
 

@@ -38,7 +38,10 @@ def variables_of(base) -> dict[str, step_graph.Variable]:
     being the very tensor that the graph captured.
     """
     by_handle = {id(v.handle): v for v in base.graph.variables}
-    args = {id(t): a.name for t, a in zip(base.graph.inputs, base.function_def.signature.input_arg)}
+    args = {
+        id(t): a.name
+        for t, a in zip(base.graph.inputs, base.function_def.signature.input_arg, strict=True)
+    }
     found = {}
     for external, internal in base.graph.captures:
         variable = by_handle.get(id(external))
@@ -55,6 +58,7 @@ class TensorTypes:
         self._graph = graph
 
     def __call__(self, tensor: str) -> step_graph.TensorType:
+        """The type of a tensor."""
         node, output, index = tensor.split(":")
         op = self._graph.get_operation_by_name(node)
         value = op.outputs[_first_output(op, output) + int(index)]
@@ -119,6 +123,7 @@ class Cluster(cluster_coordinator.Cluster):
         self._runner_of = runner_of
 
     def schedule(self, function, args, kwargs):
+        """Queues a closure; returns its `RemoteValue`."""
         manager = self.closure_queue._cancellation_mgr
         closure = Closure(function, manager, args, kwargs, self._runner_of)
         result = closure.build_output_remote_value()
@@ -134,6 +139,7 @@ class Coordinator(tf.distribute.coordinator.ClusterCoordinator):
     """
 
     def __new__(cls, strategy, *args, **kwargs):
+        """Gives the strategy's one coordinator."""
         return super().__new__(cls, strategy)
 
     def __init__(self, strategy, runner_of):

@@ -24,7 +24,9 @@ def schedule(costs: costs_lib.LayerCosts, credit: int | None = 1) -> plan_lib.Pl
             "search: use the scheduler dynacomm, which finds the same optimum."
         )
     push = best_push_ends(costs)
-    return credits.plan(costs, lambda number: best_pull_ends(costs, number), push, "exhaustive", credit)
+    return credits.plan(
+        costs, lambda number: best_pull_ends(costs, number), push, "exhaustive", credit
+    )
 
 
 def best_pull_ends(costs: costs_lib.LayerCosts, credit: int = 1) -> list[int]:

@@ -102,12 +102,11 @@ def table(header: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
     """Lays out a table: names to the left, numbers to the right."""
     cells = [tuple(map(str, row)) for row in (header, *rows)]
     widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
-    return "\n".join(
-        "  ".join(
-            [row[0].ljust(widths[0]), *(c.rjust(w) for c, w in zip(row[1:], widths[1:]))]
-        ).rstrip()
-        for row in cells
-    )
+    lines = []
+    for first, *others in cells:
+        numbers = [c.rjust(w) for c, w in zip(others, widths[1:], strict=True)]
+        lines.append("  ".join([first.ljust(widths[0]), *numbers]).rstrip())
+    return "\n".join(lines)
 
 
 def _ms(seconds: float) -> str:

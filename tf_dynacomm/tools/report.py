@@ -125,8 +125,11 @@ def _link(direction: str, report: replan.EpochReport) -> str:
         "pull": (report.overhead_pull_s, report.rate_down_bytes_per_s),
         "push": (report.overhead_push_s, report.rate_up_bytes_per_s),
     }[direction]
-    rate_text = _UNKNOWN if rate is None else f"{rate / 1e6:.1f}"
-    return f"{direction} Δt {_time(overhead_s)}, {rate_text} MB/s"
+    if rate is None:
+        rate_text = _UNKNOWN
+    else:
+        rate_text = f"{rate / 1e6:.1f} MB/s" if math.isfinite(rate) else "too fast to measure"
+    return f"{direction} Δt {_time(overhead_s)}, {rate_text}"
 
 
 def _decision(report: replan.EpochReport) -> str:

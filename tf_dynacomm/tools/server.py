@@ -5,14 +5,15 @@ TF_CONFIG='{"cluster": {"worker": ["127.0.0.1:4001"], "ps": ["127.0.0.1:4002"]},
 """
 
 import os
+import signal
 import socket
 import sys
 from collections.abc import Sequence
 
-from absl import app, flags
+from absl import flags
 
 from tf_dynacomm import cluster_config
-from tf_dynacomm.tools import environment
+from tf_dynacomm.tools import command, environment
 
 _TIED_TO_STDIN = flags.DEFINE_bool(
     "tied_to_stdin", False, "Serve this machine only, and exit when standard input is closed."
@@ -41,6 +42,7 @@ def start(config: cluster_config.ClusterConfig):
     if config.job not in ("worker", "ps"):
         raise ValueError(f"`TF_CONFIG`: task type ({config.job}) must be worker or ps.")
     cluster_config.check_port_is_free(config.address)
+    environment.load_tensorflow()
     import tensorflow as tf
 
     threads = max(_MIN_INTER_OP_THREADS, os.cpu_count() or 1)
@@ -68,24 +70,30 @@ def keep_to_this_machine(port: int) -> None:
             continue
 
 
+def serve(config: cluster_config.ClusterConfig) -> None:
+    """Starts a TensorFlow server as `start` does, and never returns."""
+    running = start(config)
+    while running:
+        signal.pause()  # Unlike `running.join()` it lets signals be handled.
+
+
 def main(argv: Sequence[str]) -> None:
     """Serves until the process is ended."""
     del argv
     try:
         config = cluster_config.ClusterConfig.from_tf_config(os.environ.get("TF_CONFIG", ""))
-        environment.load_tensorflow()
-        server = start(config)
+        if not _TIED_TO_STDIN.value:
+            serve(config)
+        _server = start(config)
     except ValueError as error:
-        sys.exit(f"server: {error}")
+        raise command.UserError(str(error)) from error
     except OSError as error:
         print(f"server: {error.strerror}", file=sys.stderr)
         sys.exit(error.errno)
-    if not _TIED_TO_STDIN.value:
-        server.join()
     keep_to_this_machine(int(config.address.rpartition(":")[2]))
     sys.stdin.buffer.read()
     os._exit(0)  # A TensorFlow server has no way to stop.
 
 
 if __name__ == "__main__":
-    app.run(main)
+    command.run(main)

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import os
 import pathlib
-import signal
 import sys
 from collections.abc import Sequence
 
@@ -131,7 +130,8 @@ def main(argv: Sequence[str]) -> None:
     del argv
     config = cluster_from_environment()
     if config is not None and config.job in ("worker", "ps"):
-        _serve(config)
+        print(f"{config.job} {config.task} serves at {config.address}", file=sys.stderr, flush=True)
+        server.serve(config)
     if config is not None and config.job == "evaluator" and _CHECKPOINT_DIR.value is None:
         raise command.UserError("--checkpoint_dir must name the folder of the chief's checkpoints.")
     data = load_data()
@@ -144,14 +144,6 @@ def main(argv: Sequence[str]) -> None:
             _train(chief, data, strategy_kwargs)
     else:
         _train(config, data, strategy_kwargs)
-
-
-def _serve(config: cluster_config.ClusterConfig) -> None:
-    environment.load_tensorflow()
-    running = server.start(config)
-    print(f"{config.job} {config.task} serves at {config.address}", file=sys.stderr, flush=True)
-    while running:
-        signal.pause()
 
 
 def _train(config, data, strategy_kwargs) -> None:
