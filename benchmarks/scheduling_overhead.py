@@ -15,7 +15,7 @@ import platform
 import statistics
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 
@@ -84,7 +84,7 @@ def _median_s(search: Search, num_layers: int) -> float:
     return statistics.median(times_s)
 
 
-def slope(layers: tuple[int, ...], times_s: list[float]) -> float:
+def slope(layers: Sequence[int], times_s: Sequence[float]) -> float:
     """The exponent with which time grows."""
     return float(np.polyfit(np.log(layers), np.log(times_s), 1)[0])
 
@@ -94,17 +94,22 @@ def report(results: dict[Case, list[float]]) -> None:
     print(f"Python {platform.python_version()}, {platform.machine()}, {os.cpu_count()} cores")
     print(f"median of {_RUNS} runs, in ms\n")
     columns = sorted({count for case in results for count in case.layers})
-    print(f"{'':<19}" + "".join(f"{count:>9}" for count in columns) + "    slope  from")
+    print(f"{'layers':<21}" + "".join(f"{count:>9}" for count in columns) + "    slope")
     for case, times_s in results.items():
         found = dict(zip(case.layers, times_s, strict=True))
-        cells = [f"{found[count] * 1e3:.3f}" if count in found else "" for count in columns]
-        start = 320 if case.layers[-1] > 320 else case.layers[len(case.layers) // 2 - 1]
-        kept = [count for count in case.layers if count >= start]
-        exponent = slope(kept, [found[count] for count in kept])
+        cells = (f"{found[count] * 1e3:.3f}" if count in found else "" for count in columns)
         row = "".join(f"{cell:>9}" for cell in cells)
-        print(f"{case.name:<19}{row}{exponent:>9.2f}  {start}")
+        print(f"{case.name:<21}{row}    {_slope_text(case, times_s)}")
     print()
     _report_speedup(results, 320)
+
+
+def _slope_text(case: Case, times_s: list[float]) -> str:
+    if case.layers == _EXHAUSTIVE_LAYERS:
+        return "exponential"
+    first = 320 if case.layers == _DEEP_LAYERS else 40
+    start = case.layers.index(first)
+    return f"{slope(case.layers[start:], times_s[start:]):.2f} from {first}"
 
 
 def _report_speedup(results: dict[Case, list[float]], num_layers: int) -> None:

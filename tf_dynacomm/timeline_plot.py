@@ -54,6 +54,7 @@ def write(path: str | os.PathLike, timelines: Mapping[str, timeline_lib.Timeline
         raise ImportError("Plots need matplotlib: pip install tf_dynacomm[plot]") from e
     height = _PANEL_INCHES * len(timelines) + 0.75
     picture = figure.Figure(figsize=(_WIDTH_INCHES, height), layout="constrained")
+    picture.get_layout_engine().set(hspace=0.07)
     panels = picture.subplots(len(timelines), sharex=True, squeeze=False)[:, 0]
     longest_s = max(step.iteration_s for step in timelines.values())
     first_s = next(iter(timelines.values())).iteration_s

@@ -108,7 +108,7 @@ def test_a_transfer_that_was_cut_off_is_left_out():
 def test_a_sent_tensor_is_known_by_the_node_that_made_it():
     send = ("push/pack/_3:_Send", 2, 3, {"from": "push/pack", "to": "receive"})
     steps = _steps((0, [_process(7, 0, 10), send]))
-    assert steps[7].sent_s == {"push/pack": pytest.approx(5e-6)}
+    assert steps[7].sent_s == {"push/pack": pytest.approx(2e-6)}
     assert steps[7].operations == []
 
 

@@ -60,7 +60,7 @@ class StepTrace:
     Attributes:
       operations: In order of start.
       transfers: By the node that made the tensor.
-      sent_s: When a node's tensor was handed over for sending, by node.
+      sent_s: When a node's tensor began to be handed over for sending, by node.
     """
 
     operations: list[Operation] = dataclasses.field(default_factory=list)
@@ -199,6 +199,6 @@ def _collect_operations(events: list[_Event], steps: dict[int, StepTrace]) -> No
             continue
         step = steps[process[index][2]]
         if kind == "_Send":
-            step.sent_s[str(event.stats.get("from", ""))] = event.end_s
+            step.sent_s[str(event.stats.get("from", ""))] = event.start_s
         else:
             step.operations.append(Operation(node, event.start_s, event.end_s))

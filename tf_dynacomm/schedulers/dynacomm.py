@@ -50,12 +50,12 @@ def _pull_ends(costs: costs_lib.LayerCosts, credit: int) -> list[int]:
     if credit == 1:
         return best_ends(costs.pull_s, costs.forward_s, costs.overhead_pull_s)
     # Cuts for another overhead lie near the best ones: how much of it is hidden, only trying tells.
-    starts = [
-        best_ends(costs.pull_s, costs.forward_s, share * costs.overhead_pull_s)
-        for share in _OVERHEAD_SHARES
-    ]
-    return credits.improved_ends(
-        [[len(costs)], *starts], costs.pull_s, costs.forward_s, costs.overhead_pull_s, credit
+    starts = {(len(costs),)}
+    for share in _OVERHEAD_SHARES:
+        ends = best_ends(costs.pull_s, costs.forward_s, share * costs.overhead_pull_s)
+        starts.add(tuple(ends))
+    return credits.best_ends(
+        sorted(starts), costs.pull_s, costs.forward_s, costs.overhead_pull_s, credit
     )
 
 

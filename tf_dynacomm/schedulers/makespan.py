@@ -50,8 +50,8 @@ def idle_s(
 ) -> float:
     """Time in which the worker waits under a decision (min-max form).
 
-    When segment j has arrived, everything before it has been computed FC(b_{j-1}) after the waits so
-    far. The waits are the largest difference of the two times.
+    When segment j has arrived, everything before it has been computed FC(b_{j-1}) after the waits
+    so far. The waits are the largest difference of the two times.
 
     Args:
       ends: b_1 < … < b_k = L.
