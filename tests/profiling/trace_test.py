@@ -183,3 +183,20 @@ def test_a_run_without_files_is_passed_over(tmp_path):
 def test_a_place_without_traces_is_named(tmp_path, name):
     with pytest.raises(trace.TraceError, match=f"{name}: no .xplane.pb file here"):
         trace.run_files(tmp_path / name)
+
+
+def _begun(space, begin_ns):
+    """Adds what a host tells of when it began to record."""
+    plane = space.planes.add(name="Task Environment")
+    plane.stats.add(
+        metadata_id=_id(plane.stat_metadata, "profile_start_time"), uint64_value=begin_ns
+    )
+    return space
+
+
+def test_hosts_that_began_at_different_moments_are_put_on_one_clock():
+    early = _begun(_space((5, [_process(7, 0, 9), ("a:MatMul", 1, 1, {})])), 1_000_000)
+    late = _begun(_space((5, [_process(7, 0, 9), ("b:MatMul", 1, 1, {})])), 4_000_000)
+    hosts = trace.from_spaces({"early": early, "late": late})
+    starts_s = [host.steps[7].operations[0].start_s for host in hosts]
+    assert starts_s == [pytest.approx(1e-6), pytest.approx(1e-6 + 3e-3)]

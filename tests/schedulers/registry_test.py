@@ -16,7 +16,8 @@ def test_unknown_name_lists_those_there_are():
 
 
 def test_names_are_those_of_all_schedulers():
-    expected = {"bucketed", "dynacomm", "dynacomm_dp", "exhaustive", "layer_by_layer", "sequential"}
+    expected = {"bucketed", "dynacomm", "dynacomm_dp", "exhaustive", "ibatch"}
+    expected |= {"layer_by_layer", "sequential"}
     assert set(schedulers.names()) == expected
 
 

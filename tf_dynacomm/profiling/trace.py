@@ -3,8 +3,9 @@
 A trace has one file for each host, in TensorBoard's layout `plugins/profile/<run>/`. TensorFlow
 records an event `<node>:<type>` for every operation, inside an `ExecutorState::Process` event of
 the step's id, and `ExecutorState::ProcessAsync::Start` and `…::Done` for every `_Recv`: its request
-and its arrival. One step has the same id on the worker and on the PS. Times are turned into seconds
-since the start of the trace here, at the edge; nothing else knows of nano- or picoseconds.
+and its arrival. One step has the same id on the worker and on the PS. Each host's file counts its
+times from its own begin, which it tells. Times are turned into seconds since the start of the trace
+here, at the edge; nothing else knows of nano- or picoseconds.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from tf_dynacomm.profiling import profiler_service
 SUFFIX = ".xplane.pb"
 _HOST_PLANE = "/host:CPU"
 _PROCESS = "ExecutorState::Process"
+_BEGIN_STAT = "profile_start_time"
 _RECV_NAME = re.compile(r"/_\d+$")
 
 
@@ -108,12 +110,24 @@ def read(files: Iterable[str | os.PathLike]) -> list[HostTrace]:
 
 def from_spaces(spaces: Mapping[str, profiler_service.XSpace]) -> list[HostTrace]:
     """Reads the hosts' parts of one trace; all hosts' times start at the same moment."""
-    planes = {host: _host_plane(space) for host, space in spaces.items()}
-    starts = [line.timestamp_ns for plane in planes.values() if plane for line in plane.lines]
-    origin_ns = min(starts, default=0)
+    planes = {host: plane for host, space in spaces.items() if (plane := _host_plane(space))}
+    begun_ns = {host: _begin_ns(space) for host, space in spaces.items()}
+    firsts_ns = (begun_ns[h] + line.timestamp_ns for h, p in planes.items() for line in p.lines)
+    first_ns = min(firsts_ns, default=0)
     return [
-        HostTrace(host, _steps(plane, origin_ns) if plane else {}) for host, plane in planes.items()
+        HostTrace(h, _steps(planes[h], first_ns - begun_ns[h]) if h in planes else {})
+        for h in spaces
     ]
+
+
+def _begin_ns(space) -> int:
+    """When a host began to record; the times in its file count from there."""
+    for plane in space.planes:
+        names = _names(plane.stat_metadata)
+        for stat in plane.stats:
+            if names.get(stat.metadata_id) == _BEGIN_STAT:
+                return stat.uint64_value
+    return 0
 
 
 def _parse(path: pathlib.Path) -> profiler_service.XSpace:

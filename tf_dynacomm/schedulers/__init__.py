@@ -16,6 +16,7 @@ from tf_dynacomm.schedulers import (
     dynacomm,
     dynacomm_dp,
     exhaustive,
+    ibatch,
     layer_by_layer,
     sequential,
 )
@@ -29,6 +30,7 @@ Scheduler = Callable[..., plan_lib.Plan]
 _SCHEDULERS: dict[str, Scheduler] = {
     "dynacomm": dynacomm.schedule,
     "dynacomm_dp": dynacomm_dp.schedule,
+    "ibatch": ibatch.schedule,
     "bucketed": bucketed.schedule,
     "layer_by_layer": layer_by_layer.schedule,
     "sequential": sequential.schedule,
