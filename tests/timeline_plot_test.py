@@ -1,4 +1,5 @@
 import builtins
+import re
 
 import pytest
 
@@ -60,6 +61,17 @@ def test_unit_of_time_follows_the_step(tmp_path, seconds, unit):
 def test_application_has_a_lane_where_it_costs_time(tmp_path):
     assert "<!-- PS -->" not in _written(tmp_path, {"step": _step()})
     assert "<!-- PS -->" in _written(tmp_path, {"step": _step(apply_s=[1, 1])})
+
+
+def test_pulls_in_flight_at_once_are_drawn_one_below_the_other(tmp_path):
+    costs = LayerCosts([3, 3], [2, 2], [4, 4], [3, 3], 0.5)
+    plan = Plan([(1, 1), (2, 2)], [(1, 2)], credit=2)
+    svg = _written(tmp_path, {"step": timeline.simulate(costs, plan)})
+    heights = [
+        float(re.search(rf"<!-- {label} -->.*?translate\([\d.]+ ([\d.]+)\)", svg, re.S)[1])
+        for label in ("1", "2")
+    ]
+    assert heights[0] < heights[1]
 
 
 def test_step_that_trains_nothing(tmp_path):

@@ -163,3 +163,38 @@ def test_overlap_is_what_transfers_and_computation_take_beyond_the_makespan(step
         busy_s = sum(span.end_s - span.start_s for span in spans)
         near = pytest.approx(busy_s - phase.makespan_s, abs=1e-11 * (1 + step.iteration_s))
         assert phase.portions.overlap_s == near
+
+
+@hypothesis.given(_costs(), st.integers(1, 4), st.randoms())
+def test_credit_and_application_are_to_the_last_bit_what_schedulers_compare(costs, credit, random):
+    costs = dataclasses.replace(costs, apply_s=random.choices([0.0, 0.5, 3.0], k=len(costs)))
+    step = timeline.simulate(costs, dynacomm.schedule(costs, credit=credit))
+    pull_ends = [last for _, last in step.plan.pull]
+    push_ends = [last for _, last in step.plan.push[::-1]]
+    assert step.forward_s == makespan.forward_s(costs, pull_ends, credit)
+    assert step.backward_s == makespan.backward_s(costs, push_ends)
+    assert step.forward_s == pytest.approx(step.forward.computation[-1].end_s, rel=1e-12)
+    assert step.iteration_s == pytest.approx(step.backward.applies[-1].end_s, rel=1e-12)
+
+
+def test_as_many_pulls_are_asked_for_as_there_is_credit():
+    costs = LayerCosts(*[[1, 1, 1]] * 4, overhead_s=0.5)
+    step = timeline.simulate(costs, Plan([(1, 1), (2, 2), (3, 3)], [(1, 3)], credit=2))
+    assert _spans(step.forward.transfers) == [(0, 2.5, 1, 1), (0, 2.5, 2, 2), (2.5, 4, 3, 3)]
+    # The worker computes from 2.5 to 5.5; the last pull comes at 4.
+    assert dataclasses.astuple(step.forward.portions) == (1.5, 1.5, 2.5)
+
+
+def test_later_pull_that_overtakes_counts_once():
+    costs = LayerCosts([5, 1], [1, 1], [1, 1], [1, 1], overhead_s=0)
+    step = timeline.simulate(costs, Plan([(1, 1), (2, 2)], [(1, 2)], credit=2))
+    assert _spans(step.forward.transfers) == [(0, 6, 1, 1), (0, 2, 2, 2)]
+    assert dataclasses.astuple(step.forward.portions) == (2, 0, 6)
+
+
+def test_gradients_are_applied_one_segment_after_the_other():
+    costs = LayerCosts([1, 1], [1, 1], [1, 1], [1, 1], overhead_s=0, apply_s=[2, 3])
+    step = timeline.simulate(costs, Plan([(1, 2)], [(2, 2), (1, 1)]))
+    assert _spans(step.backward.applies) == [(6, 9, 2, 2), (9, 11, 1, 1)]
+    assert step.backward_s == 7
+    assert step.backward.portions.communication_s == 5

@@ -43,3 +43,12 @@ def test_trace_has_a_lane_for_each_kind(step, tmp_path):
     assert kinds == {
         ("pull", "pull"), ("forward", "compute"), ("backward", "compute"), ("push", "push"),
     }  # fmt: skip
+
+
+def test_each_pull_in_flight_has_a_lane(tmp_path):
+    costs = LayerCosts(*[[1] * 3] * 4, overhead_s=1)
+    plan = Plan([(1, 1), (2, 2), (3, 3)], [(1, 3)], credit=2)
+    events = _trace(timeline.simulate(costs, plan), tmp_path)
+    lanes = {e["tid"]: e["args"]["name"] for e in events if e["name"] == "thread_name"}
+    pulls = [lanes[e["tid"]] for e in events if e["ph"] == "X" and e["cat"] == "pull"]
+    assert pulls == ["pull 1", "pull 2", "pull 1"]

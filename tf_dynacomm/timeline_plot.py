@@ -107,8 +107,9 @@ class _Panel:
     def draw(self, title: str, first_s: float) -> None:
         step = self._step
         self._draw_waits()
-        self._draw_transfers("pull", step.forward.transfers, step.costs.overhead_pull_s)
-        self._draw_transfers("push", step.backward.transfers, step.costs.overhead_push_s)
+        in_flight = min(step.plan.credit, len(step.plan.pull))
+        self._draw_transfers("pull", step.forward.transfers, step.costs.overhead_pull_s, in_flight)
+        self._draw_transfers("push", step.backward.transfers, step.costs.overhead_push_s, 1)
         self._draw_computation("forward", step.forward.computation)
         self._draw_computation("backward", step.backward.computation)
         if "PS" in self._lanes:
@@ -119,16 +120,18 @@ class _Panel:
         self._draw_frame()
 
     def _draw_transfers(
-        self, kind: str, spans: Sequence[timeline_lib.Span], overhead_s: float
+        self, kind: str, spans: Sequence[timeline_lib.Span], overhead_s: float, in_flight: int
     ) -> None:
-        for span in spans:
+        """Draws transfers; of several in flight each has a part of the lane's height."""
+        for number, span in enumerate(spans):
+            row = (number % in_flight, in_flight)
             overhead_end_s = min(span.start_s + overhead_s, span.end_s)
             overhead = dataclasses.replace(span, end_s=overhead_end_s)
             layers = f"{span.first}" if span.first == span.last else f"{span.first}-{span.last}"
-            self._draw_bar("link", "overhead", overhead)
+            self._draw_bar("link", "overhead", overhead, row)
             rest = dataclasses.replace(span, start_s=overhead_end_s)
-            self._draw_bar("link", kind, rest)
-            self._label("link", kind, rest, layers)
+            self._draw_bar("link", kind, rest, row)
+            self._label("link", kind, rest, layers, row)
 
     def _draw_computation(self, kind: str, layers: Sequence[timeline_lib.Span]) -> None:
         """Draws layers with their names; where none has room, the first and the last of a run."""
@@ -142,31 +145,53 @@ class _Panel:
                 text = f"{names[run[0].first - 1]} … {names[run[-1].first - 1]}"
                 self._label("worker", kind, whole, text)
 
-    def _label(self, lane: str, kind: str, span: timeline_lib.Span, text: str) -> bool:
+    def _label(
+        self,
+        lane: str,
+        kind: str,
+        span: timeline_lib.Span,
+        text: str,
+        row: tuple[int, int] = (0, 1),
+    ) -> bool:
         """Writes into a bar, if there is room."""
         start, length = self._place(span)
         fits = self._scale.fits(text, length)
         if fits:
             self._axes.text(
                 start + length / 2,
-                self._lanes.index(lane),
+                self._middle(lane, row),
                 text,
                 color=_COLORS["waits" if kind == "wait" else "label"],
                 fontsize=_LABEL_POINTS,
                 ha="center",
                 va="center_baseline",
-                bbox={"facecolor": _COLORS[kind], "linewidth": 0, "pad": 0.8},
+                # Over the edges of layers, but not beyond a row that is hardly higher than text.
+                bbox={"facecolor": _COLORS[kind], "linewidth": 0, "pad": 0.8}
+                if row[1] == 1
+                else None,
             )
         return fits
 
-    def _draw_bar(self, lane: str, kind: str, span: timeline_lib.Span) -> None:
+    def _draw_bar(
+        self, lane: str, kind: str, span: timeline_lib.Span, row: tuple[int, int] = (0, 1)
+    ) -> None:
         start, length = self._place(span)
-        place = self._lanes.index(lane)
         # An edge between neighbours that are wide enough for one; narrow ones would vanish in it.
         edge = 0.4 if self._scale.fits("i", length) else 0
         self._axes.barh(
-            place, length, _BAR, start, color=_COLORS[kind], edgecolor="white", linewidth=edge
+            self._middle(lane, row),
+            length,
+            _BAR / row[1],
+            start,
+            color=_COLORS[kind],
+            edgecolor="white",
+            linewidth=edge,
         )
+
+    def _middle(self, lane: str, row: tuple[int, int]) -> float:
+        """Height of the middle of a row (number, of how many) of a lane."""
+        number, count = row
+        return self._lanes.index(lane) + _BAR * ((number + 0.5) / count - 0.5)
 
     def _draw_waits(self) -> None:
         step = self._step

@@ -10,14 +10,14 @@ from collections.abc import Iterator, Sequence
 from tf_dynacomm import timeline as timeline_lib
 
 _MICROSECONDS = 1e6
-_LANES = ("pull", "compute", "push", "apply")
 
 
 def write(path: str | os.PathLike, timeline: timeline_lib.Timeline) -> None:
     """Writes a timeline as Chrome trace JSON.
 
     The step is one process; pulls, computation, pushes and the PS's application of gradients are
-    its threads. Times are in microseconds from the begin of the step.
+    its threads. Where several pulls are in flight, each has a thread. Times are in microseconds
+    from the begin of the step.
 
     Raises:
       OSError: If the file cannot be written.
@@ -27,10 +27,16 @@ def write(path: str | os.PathLike, timeline: timeline_lib.Timeline) -> None:
     pathlib.Path(path).write_text(json.dumps(content, indent=1), encoding="utf-8")
 
 
+def _lanes(timeline: timeline_lib.Timeline) -> list[str]:
+    in_flight = min(timeline.plan.credit, len(timeline.plan.pull))
+    pulls = ["pull"] if in_flight == 1 else [f"pull {number + 1}" for number in range(in_flight)]
+    return [*pulls, "compute", "push", "apply"]
+
+
 def _lane_names(timeline: timeline_lib.Timeline) -> Iterator[dict]:
     step = f"step, {timeline.plan.scheduler or 'plan'}"
     yield {"ph": "M", "name": "process_name", "pid": 0, "args": {"name": step}}
-    for number, lane in enumerate(_LANES):
+    for number, lane in enumerate(_lanes(timeline)):
         thread = {"ph": "M", "pid": 0, "tid": number}
         yield {**thread, "name": "thread_name", "args": {"name": lane}}
         yield {**thread, "name": "thread_sort_index", "args": {"sort_index": number}}
@@ -38,27 +44,30 @@ def _lane_names(timeline: timeline_lib.Timeline) -> Iterator[dict]:
 
 def _events(timeline: timeline_lib.Timeline) -> Iterator[dict]:
     forward, backward, names = timeline.forward, timeline.backward, timeline.costs.names
-    yield from _spans("pull", forward.transfers, names, "pull")
-    yield from _spans("forward", forward.computation, names, "compute")
-    yield from _spans("backward", backward.computation, names, "compute")
-    yield from _spans("push", backward.transfers, names, "push")
-    if timeline.costs.apply_s.any():
-        yield from _spans("apply", backward.applies, names, "apply")
+    compute, push, apply = range(len(_lanes(timeline)))[-3:]
+    for number, pull in enumerate(forward.transfers):
+        # Asked for when the segment so many places before it has arrived, it takes that one's lane.
+        yield _event("pull", pull, names, number % compute)
+    for kind, spans, lane in (
+        ("forward", forward.computation, compute),
+        ("backward", backward.computation, compute),
+        ("push", backward.transfers, push),
+        ("apply", backward.applies if timeline.costs.apply_s.any() else (), apply),
+    ):
+        for span in spans:
+            yield _event(kind, span, names, lane)
 
 
-def _spans(
-    kind: str, spans: Sequence[timeline_lib.Span], names: Sequence[str], lane: str
-) -> Iterator[dict]:
-    for span in spans:
-        inner = names[span.first - 1 : span.last]
-        layers = inner[0] if len(inner) == 1 else f"{inner[0]} … {inner[-1]}"
-        yield {
-            "ph": "X",
-            "name": f"{kind} {layers}",
-            "cat": kind,
-            "pid": 0,
-            "tid": _LANES.index(lane),
-            "ts": span.start_s * _MICROSECONDS,
-            "dur": (span.end_s - span.start_s) * _MICROSECONDS,
-            "args": {"first_layer": span.first, "last_layer": span.last, "layers": list(inner)},
-        }
+def _event(kind: str, span: timeline_lib.Span, names: Sequence[str], lane: int) -> dict:
+    inner = names[span.first - 1 : span.last]
+    layers = inner[0] if len(inner) == 1 else f"{inner[0]} … {inner[-1]}"
+    return {
+        "ph": "X",
+        "name": f"{kind} {layers}",
+        "cat": kind,
+        "pid": 0,
+        "tid": lane,
+        "ts": span.start_s * _MICROSECONDS,
+        "dur": (span.end_s - span.start_s) * _MICROSECONDS,
+        "args": {"first_layer": span.first, "last_layer": span.last, "layers": list(inner)},
+    }

@@ -87,6 +87,19 @@ def test_signals_leave_blocks_in_order(signal_number):
     assert "Traceback" not in err
 
 
+def test_an_exit_that_native_code_turns_into_an_error_is_still_an_exit():
+    body = """
+        import os, signal
+        try:
+            os.kill(os.getpid(), signal.SIGTERM)
+        except SystemExit as exit:
+            raise SystemError("returned a result with an exception set") from exit"""
+    done = _run(body=body)
+
+    assert (done.returncode, done.stdout) == (128 + signal.SIGTERM, "cleaned up\n")
+    assert "Traceback" not in done.stderr
+
+
 @pytest.mark.parametrize("error", [ValueError("wrong"), FileNotFoundError("wrong")])
 def test_user_errors_name_source_and_remedy(error):
     with (

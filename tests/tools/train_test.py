@@ -152,46 +152,35 @@ def test_cluster_that_does_not_answer_is_told_in_one_line(strategy):
 
 
 @pytest.mark.cluster
-@pytest.mark.parametrize("strategy", ["dynacomm", "stock"])
-def test_learns_the_digits_and_tells_about_it(strategy, tmp_path):
-    summary_path = tmp_path / "summary.json"
+def test_learns_the_digits_and_plans_from_traces(tmp_path):
     done = _run(
-        f"--strategy={strategy}",
-        "--epochs=4",
-        "--steps_per_epoch=150",
-        f"--summary={summary_path}",
-        f"--logdir={tmp_path}",
+        *("--epochs=4", "--steps_per_epoch=150"),
+        *(f"--summary={tmp_path}/summary.json", f"--logdir={tmp_path}"),
     )
-    summary = json.loads(summary_path.read_text())
+    summary = json.loads((tmp_path / "summary.json").read_text())
 
     assert done.returncode == 0
     assert summary["test_accuracy"] >= 0.97
-    assert [epoch["epoch"] for epoch in summary["epochs"]] == [1, 2, 3, 4]
-    assert all(epoch["step_time_s"] > 0 for epoch in summary["epochs"])
-    assert done.stdout.count("  step      measured") == 4
+    assert any(epoch["matched_share"] for epoch in summary["epochs"])
+    for pattern in ("costs-*.json", "plan-*.json", "plugins/profile/*/*.xplane.pb"):
+        assert list(tmp_path.glob(pattern))
+
+
+@pytest.mark.cluster
+def test_tells_about_each_epoch_and_keeps_tensorflow_quiet(tmp_path):
+    done = _run(*_SMALL, "--strategy=stock", f"--summary={tmp_path}/summary.json")
+    epochs = json.loads((tmp_path / "summary.json").read_text())["epochs"]
+
+    assert done.returncode == 0
+    assert [epoch["epoch"] for epoch in epochs] == [1, 2]
+    assert all(epoch["step_time_s"] > 0 for epoch in epochs)
+    assert done.stdout.count("  step      measured") == 2
+    assert re.search(r"test accuracy \d+\.\d+%\n$", done.stdout)
     assert all(line.startswith("epoch ") for line in done.stderr.splitlines())
 
 
 @pytest.mark.cluster
-def test_plan_comes_from_the_trace_of_the_run(tmp_path):
-    done = _run(
-        "--workers=1",
-        "--epochs=3",
-        "--steps_per_epoch=200",
-        f"--logdir={tmp_path}",
-        f"--summary={tmp_path}/summary.json",
-    )
-    epochs = json.loads((tmp_path / "summary.json").read_text())["epochs"]
-
-    assert done.returncode == 0
-    assert any(epoch["matched_share"] for epoch in epochs)
-    assert list(tmp_path.glob("plan-*.json"))
-    assert list(tmp_path.glob("costs-*.json"))
-    assert list(tmp_path.glob("plugins/profile/*/*.xplane.pb"))
-
-
-@pytest.mark.cluster
-@pytest.mark.parametrize("signal_number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+@pytest.mark.parametrize("signal_number", [signal.SIGINT, signal.SIGTERM])
 def test_nothing_is_left_when_it_is_ended(signal_number):
     process = _start("--epochs=1000", "--steps_per_epoch=20")
     assert "training" in process.stdout.readline()
@@ -202,7 +191,7 @@ def test_nothing_is_left_when_it_is_ended(signal_number):
 
     assert len(servers) == 3
     _wait_until_ended(servers)
-    assert done.returncode == (-9 if signal_number == signal.SIGKILL else 128 + signal_number)
+    assert done.returncode == 128 + signal_number
     assert "Traceback" not in done.stderr
 
 

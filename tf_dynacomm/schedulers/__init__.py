@@ -3,7 +3,7 @@
 >>> from tf_dynacomm import LayerCosts, schedulers
 >>> costs = LayerCosts([3, 1], [2, 2], [4, 2], [3, 1], overhead_s=0.5)
 >>> schedulers.get("dynacomm")(costs).pull
-((1, 2),)
+((1, 1), (2, 2))
 """
 
 from __future__ import annotations

@@ -56,18 +56,35 @@ def run(main: Callable[[Sequence[str]], None], operand: str | None = None) -> No
     `UserError`; 130 after Ctrl-C and 143 after SIGTERM, on both of which `with` blocks are left in
     order.
     """
+    ending = _Ending()
     for signal_number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(signal_number, _end)
+        signal.signal(signal_number, ending)
     try:
         app.run(main, flags_parser=functools.partial(_parse_flags, operand))
-    except UserError as error:
-        sys.exit(f"{_name()}: {error}")
+    except Exception as error:
+        # Native code that the signal fell into turns the exit into an error of its own.
+        if ending.exit_code is not None:
+            sys.exit(ending.exit_code)
+        if isinstance(error, UserError):
+            sys.exit(f"{_name()}: {error}")
+        raise
 
 
-def _end(signal_number: int, frame: object) -> None:
-    del frame
-    logging.set_verbosity(logging.FATAL)  # That calls fail while all is taken down is no news.
-    sys.exit(128 + signal_number)
+class _Ending:
+    """Ends the process on a signal, and remembers that it did.
+
+    Attributes:
+      exit_code: What the process is to end with; `None` until a signal comes.
+    """
+
+    def __init__(self):
+        self.exit_code: int | None = None
+
+    def __call__(self, signal_number: int, frame: object) -> None:
+        del frame
+        self.exit_code = 128 + signal_number
+        logging.set_verbosity(logging.FATAL)  # That calls fail while all is taken down is no news.
+        sys.exit(self.exit_code)
 
 
 def _name() -> str:
