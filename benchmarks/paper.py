@@ -1,11 +1,12 @@
 """Reproduces the figures of the DynaComm paper (arXiv 2101.07968) by timeline.
 
-    python benchmarks/paper.py
+    python -m benchmarks.paper
 
 What each layer holds and computes follows from the architectures. Three constants stand for the
 testbed, which is not at hand: how fast the worker computes, the ratio of backward to forward
 computation, and Δt. They are fitted to the paper's reductions at batch size 32, once for each model
-because operations of different models are not equally fast; the rest is prediction.
+because operations of different models are not equally fast; the rest is prediction. Writes
+`PAPER.md`, and `results/paper.json` and `.png`.
 """
 
 from __future__ import annotations
@@ -14,8 +15,8 @@ import dataclasses
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import numpy as np
-import paper_predictions
 
+from benchmarks import paper_plot, paper_predictions, results
 from tf_dynacomm import LayerCosts, models, schedulers, timeline
 from tf_dynacomm.schedulers import makespan
 
@@ -23,6 +24,16 @@ _RATE_BYTES_PER_S = 10e9 / 8
 _BATCH_SIZE = 32
 _PHASES = ("forward", "backward", "iteration")
 _SCHEDULERS = ("layer_by_layer", "ibatch", "dynacomm")
+
+_INTRODUCTION = """\
+Text figures of the DynaComm paper (arXiv 2101.07968) beside those of this package's timelines. What
+each layer holds and computes follows from the architectures; three constants for each model stand
+for the testbed and are fitted by least squares to the figures marked *fitted*. GoogLeNet has but
+one figure: its backward/forward ratio and Δt are the geometric means of the other models'."""
+_IBATCH_NOTE = """\
+iBatch is no part of the fit. For Inception-v4 the paper has it below layer by layer, which this
+reading of its passes (see `tf_dynacomm/schedulers/ibatch.py`) does not show with costs that follow
+from multiply-adds."""
 
 Figure = tuple[str, str]
 """A phase and a scheduler."""
@@ -148,75 +159,84 @@ def _descend(error: Callable[[np.ndarray], float], start: np.ndarray, fitted: in
     return best
 
 
-def report_constants(testbeds: Mapping[str, Testbed]) -> None:
-    """Prints what was fitted."""
-    print("Constants, fitted once for each model at 10 Gbit/s and batch size 32")
-    print(f"  {'':<13}{'operations/s':>13}{'backward/forward':>18}{'overhead':>11}")
-    for model, testbed in testbeds.items():
-        print(
-            f"  {model:<13}{testbed.flops_per_s:>13.3g}{testbed.backward_per_forward:>18.3f}"
-            f"{testbed.overhead_s * 1e3:>8.3f} ms"
-        )
+def constants_table(testbeds: Mapping[str, Testbed]) -> results.Table:
+    """What was fitted."""
+    rows = tuple(
+        (model, testbed.flops_per_s / 1e12, testbed.backward_per_forward, testbed.overhead_s * 1e3)
+        for model, testbed in testbeds.items()
+    )
+    header = ("model", "Tera-operations/s", "backward/forward", "Δt [ms]")
+    title = "Constants, fitted once for each model at 10 Gbit/s and batch size 32"
+    return results.Table(title, header, rows, form=".3f")
 
 
-def report_reductions(testbeds: Mapping[str, Testbed]) -> None:
-    """Prints the paper's text figures beside those of the timeline."""
-    print("\nReduction against the sequential schedule, in %")
-    print(f"  {'':<39}{'paper':>8}{'here':>8}{'difference':>12}")
+def reductions_table(testbeds: Mapping[str, Testbed]) -> results.Table:
+    """The paper's text figures beside those of the timeline."""
+    rows = []
     for model, testbed in testbeds.items():
         found = reductions(testbed.costs())
         for (phase, scheduler), value in PAPER[model].items():
             here = found[phase, scheduler]
-            print(
-                f"  {model:<13}{phase:<11}{scheduler:<15}{value:>8.2f}{here:>8.2f}"
-                f"{here - value:>+12.2f}"
-            )
-    print("  iBatch is no part of the fit. For Inception-v4 the paper has it below layer by layer,")
-    print("  which this reading of its passes does not show with costs from multiply-adds.")
+            use = "predicted" if scheduler == "ibatch" else "fitted"
+            rows.append((model, phase, scheduler, use, value, here, here - value))
+    header = ("model", "phase", "scheduler", "use", "paper", "here", "difference [points]")
+    title = "Reduction of time against the sequential schedule [%]"
+    return results.Table(title, header, tuple(rows), _IBATCH_NOTE)
 
 
-def report_portions(testbeds: Mapping[str, Testbed]) -> None:
-    """Prints the portions of Fig. 5 (forward) and Fig. 6 (backward)."""
-    for figure, phase in (("Fig. 5", "forward"), ("Fig. 6", "backward")):
-        print(f"\n{figure}, {phase}: time relative to the sequential schedule, in %")
-        print(f"  {'':<28}{'computation':>13}{'overlap':>9}{'communication':>15}{'sum':>8}")
-        for model, testbed in testbeds.items():
-            for scheduler in ("sequential", *_SCHEDULERS):
-                shares = _portions(testbed.costs(), phase, scheduler)
-                cells = "{:>13.1f}{:>9.1f}{:>15.1f}{:>8.1f}".format(*shares, sum(shares))
-                print(f"  {model:<13}{scheduler:<15}{cells}")
+def portions_table(figure: str, phase: str, shares: paper_plot.Shares) -> results.Table:
+    """The portions of a phase, as in a figure of the paper."""
+    rows = tuple(
+        (model, scheduler, *portions, sum(portions))
+        for model, of_schedulers in shares.items()
+        for scheduler, portions in of_schedulers.items()
+    )
+    header = ("model", "scheduler", "computation", "overlap", "communication", "sum")
+    title = f"{figure}: {phase}, portions of the sequential schedule's time [%]"
+    return results.Table(title, header, rows, form=".1f")
 
 
-def _portions(costs: LayerCosts, phase: str, scheduler: str) -> list[float]:
+def all_shares(testbeds: Mapping[str, Testbed], phase: str) -> paper_plot.Shares:
+    """Portions of a phase, in percent of the sequential schedule's time."""
+    return {
+        model: {
+            scheduler: _shares(testbed.costs(), phase, scheduler)
+            for scheduler in ("sequential", *_SCHEDULERS)
+        }
+        for model, testbed in testbeds.items()
+    }
+
+
+def _shares(costs: LayerCosts, phase: str, scheduler: str) -> list[float]:
     whole_s = times_s(costs, "sequential")[phase]
     step = timeline.simulate(costs, schedulers.get(scheduler)(costs))
-    portions = dataclasses.astuple(getattr(step, phase).portions)
-    return [100 * portion_s / whole_s for portion_s in portions]
+    return [100 * part_s / whole_s for part_s in dataclasses.astuple(getattr(step, phase).portions)]
 
 
-def report_other_batch(testbeds: Mapping[str, Testbed], batch_size: int) -> None:
-    """Prints reductions of the iteration at a batch size that was not fitted."""
-    print(f"\nPredicted: reduction of the iteration at batch size {batch_size}, in %")
-    print(f"  {'':<13}" + "".join(f"{name:>16}" for name in _SCHEDULERS))
-    for model, testbed in testbeds.items():
-        found = paper_predictions.reductions(testbed.costs(batch_size))
-        cells = "".join(f"{found[name]:>16.2f}" for name in _SCHEDULERS)
-        print(f"  {model:<13}{cells}")
+def batch_table(testbeds: Mapping[str, Testbed], batch_size: int) -> results.Table:
+    """Reductions of the iteration at a batch size that was not fitted."""
+    rows = tuple(
+        (model, *paper_predictions.reductions(testbed.costs(batch_size)).values())
+        for model, testbed in testbeds.items()
+    )
+    title = f"Predicted: reduction of the iteration at batch size {batch_size} [%]"
+    return results.Table(title, ("model", *_SCHEDULERS), rows)
 
 
 def main() -> None:
-    """Fits and prints."""
+    """Fits, predicts and writes."""
     testbeds = fit_all()
-    report_constants(testbeds)
-    report_reductions(testbeds)
-    report_portions(testbeds)
-    report_other_batch(testbeds, 16)
-    for table in paper_predictions.tables(testbeds["resnet152"]):
-        print(f"\n{table.markdown()}")
-    print(
-        "\nThe paper has speed-ups of 7.2 (DynaComm), 6.2 (iBatch) and 5.4 (layer by layer) with "
-        "8 workers."
-    )
+    shares = {phase: all_shares(testbeds, phase) for phase in ("forward", "backward")}
+    tables = [
+        constants_table(testbeds),
+        reductions_table(testbeds),
+        portions_table("Fig. 5", "forward", shares["forward"]),
+        portions_table("Fig. 6", "backward", shares["backward"]),
+        batch_table(testbeds, 16),
+        *paper_predictions.tables(testbeds["resnet152"]),
+    ]
+    results.write("paper", "The paper's figures, by timeline", _INTRODUCTION, tables)
+    paper_plot.write(results.picture_path("paper"), shares, testbeds["resnet152"])
 
 
 if __name__ == "__main__":

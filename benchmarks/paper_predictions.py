@@ -9,17 +9,21 @@ and nothing but the links' bytes per second limits them.
 
 from __future__ import annotations
 
-import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Protocol
 
-from tf_dynacomm import LayerCosts, schedulers, timeline
+from benchmarks import results
+from tf_dynacomm import LayerCosts, schedulers
+from tf_dynacomm.schedulers import makespan
 
 BATCH_SIZES = (8, 16, 24, 32, 48, 64)
 GIGABITS_PER_S = (1.0, 2.5, 5.0, 10.0)
 WORKERS = tuple(range(1, 9))
 SERVERS = (1, 2, 4, 8)
 SCHEDULERS = ("layer_by_layer", "ibatch", "dynacomm")
+PAPER_SPEEDUPS = """\
+The paper has 7.2 (DynaComm), 6.2 (iBatch) and 5.4 (layer by layer). How many links served its
+workers is not at hand."""
 _BYTES_PER_GIGABIT = 1e9 / 8
 _LINK_GIGABITS_PER_S = 10.0
 
@@ -33,53 +37,44 @@ class Testbed(Protocol):
         """Costs of a step."""
 
 
-@dataclasses.dataclass(frozen=True)
-class Table:
-    """Predicted numbers.
-
-    Attributes:
-      title: What they are.
-      key: Name of the first column.
-      unit: Unit of the numbers, or `""`.
-      rows: For each value of the first column, the numbers by column.
-    """
-
-    title: str
-    key: str
-    unit: str
-    rows: Mapping[float, Mapping[str, float]]
-
-    def markdown(self) -> str:
-        """The table in Markdown, under its title."""
-        columns = next(iter(self.rows.values()))
-        header = [self.key, *columns]
-        lines = [f"**{self.title}**{f' [{self.unit}]' if self.unit else ''}", ""]
-        lines += [_line(header), _line(["---:"] * len(header))]
-        for value, numbers in self.rows.items():
-            lines.append(_line([f"{value:g}", *(f"{number:.1f}" for number in numbers.values())]))
-        return "\n".join(lines)
+def by_batch_size(testbed: Testbed) -> dict[float, dict[str, float]]:
+    """Reductions by batch size, at 10 Gbit/s."""
+    return {size: reductions(testbed.costs(batch_size=size)) for size in BATCH_SIZES}
 
 
-def _line(cells: Sequence[str]) -> str:
-    return f"| {' | '.join(cells)} |"
-
-
-def tables(testbed: Testbed) -> tuple[Table, ...]:
-    """All predictions for a model."""
-    reduction = f"{testbed.model}: reduction of an iteration against sequential"
-    by_size = {size: reductions(testbed.costs(batch_size=size)) for size in BATCH_SIZES}
-    by_rate = {
+def by_rate(testbed: Testbed) -> dict[float, dict[str, float]]:
+    """Reductions by the link's Gbit/s, at batch size 32."""
+    return {
         rate: reductions(testbed.costs(rate_bytes_per_s=rate * _BYTES_PER_GIGABIT))
         for rate in GIGABITS_PER_S
     }
+
+
+def tables(testbed: Testbed) -> tuple[results.Table, ...]:
+    """All predictions for a model."""
+    what = f"Predicted for {testbed.model}:"
+    reduction = f"{what} reduction of the iteration against the sequential schedule [%]"
     by_workers = {count: speedups(testbed, count, servers=1) for count in WORKERS}
     by_servers = {count: speedups(testbed, WORKERS[-1], servers=count) for count in SERVERS}
     return (
-        Table(f"{reduction}, by batch size (10 Gbit/s)", "batch size", "%", by_size),
-        Table(f"{reduction}, by rate of the link (batch size 32)", "Gbit/s", "%", by_rate),
-        Table(f"{testbed.model}: speed-up on the link of one PS task", "workers", "", by_workers),
-        Table(f"{testbed.model}: speed-up of {WORKERS[-1]} workers", "PS tasks", "", by_servers),
+        _table(f"{reduction}, by batch size", "batch size", by_batch_size(testbed)),
+        _table(f"{reduction}, by rate of the link", "Gbit/s", by_rate(testbed)),
+        _table(f"{what} speed-up on the link of one PS task", "workers", by_workers),
+        _table(
+            f"{what} speed-up of {WORKERS[-1]} workers, by number of PS tasks",
+            "PS tasks",
+            by_servers,
+            PAPER_SPEEDUPS,
+        ),
     )
+
+
+def _table(
+    title: str, key: str, rows: Mapping[float, Mapping[str, float]], note: str = ""
+) -> results.Table:
+    header = (key, *next(iter(rows.values())))
+    cells = tuple((f"{value:g}", *numbers.values()) for value, numbers in rows.items())
+    return results.Table(title, header, cells, note, form=".1f")
 
 
 def reductions(costs: LayerCosts) -> dict[str, float]:
@@ -110,4 +105,7 @@ def speedups(testbed: Testbed, workers: int, servers: int) -> dict[str, float]:
 
 
 def _iteration_s(costs: LayerCosts, scheduler: str) -> float:
-    return timeline.simulate(costs, schedulers.get(scheduler)(costs)).iteration_s
+    plan = schedulers.get(scheduler)(costs)
+    push_ends = [last for _, last in plan.push[::-1]]
+    forward_s = makespan.forward_s(costs, [last for _, last in plan.pull])
+    return forward_s + makespan.backward_s(costs, push_ends)

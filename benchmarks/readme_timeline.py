@@ -1,6 +1,6 @@
 """Draws the README's picture: a step of ResNet-152 under three schedules.
 
-    python benchmarks/readme_timeline.py docs/timeline.png
+    python -m benchmarks.readme_timeline docs/timeline.png
 
 The worker computes 3.5 TFLOP/s at batch size 32; its link has 10 Gbit/s, each transmission costs
 2 ms besides its bytes.

@@ -1,9 +1,10 @@
 """Measures how long schedulers take, against the number of layers (the paper's Fig. 12).
 
-    python benchmarks/scheduling_overhead.py [picture.png]
+    python -m benchmarks.scheduling_overhead
 
 Costs are random (exponential, the overhead a tenth of a layer's mean). Each time is the median CPU
-time of several runs; slopes are those of a straight line through the logarithms.
+time of several runs; slopes are those of a straight line through the logarithms. Writes
+`SCHEDULING_OVERHEAD.md`, and `results/scheduling_overhead.json` and `.png`.
 """
 
 from __future__ import annotations
@@ -11,14 +12,13 @@ from __future__ import annotations
 import dataclasses
 import functools
 import os
-import platform
 import statistics
-import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import numpy as np
 
+from benchmarks import results
 from tf_dynacomm import LayerCosts, schedulers
 from tf_dynacomm.schedulers import dynacomm, dynacomm_dp, exhaustive, ibatch
 
@@ -27,6 +27,10 @@ _DEEP_LAYERS = (*_PAPER_LAYERS, 640, 1250, 2500, 5000, 10_000)
 _EXHAUSTIVE_LAYERS = (10, 12, 14, exhaustive.MAX_LAYERS)
 _RUNS = 5
 _OVERHEAD = 0.1
+_INTRODUCTION = f"""\
+The paper's Fig. 12: schedulers against the number of layers L, on random costs (exponential of mean
+1, Δt {_OVERHEAD}). Slopes are exponents of growth, from a straight line through the logarithms;
+those of the fast schedulers from L = 320 upwards, of the others from 40."""
 
 Search = Callable[[LayerCosts], object]
 
@@ -89,22 +93,20 @@ def slope(layers: Sequence[int], times_s: Sequence[float]) -> float:
     return float(np.polyfit(np.log(layers), np.log(times_s), 1)[0])
 
 
-def report(results: dict[Case, list[float]]) -> None:
-    """Prints a line for each case, and what was asked of the near-linear search."""
-    print(f"Python {platform.python_version()}, {platform.machine()}, {os.cpu_count()} cores")
-    print(f"median CPU time of {_RUNS} runs, in ms\n")
-    columns = sorted({count for case in results for count in case.layers})
-    print(f"{'layers':<21}" + "".join(f"{count:>9}" for count in columns) + "    slope")
-    for case, times_s in results.items():
-        found = dict(zip(case.layers, times_s, strict=True))
-        cells = (f"{found[count] * 1e3:.3f}" if count in found else "" for count in columns)
-        row = "".join(f"{cell:>9}" for cell in cells)
-        print(f"{case.name:<21}{row}    {_slope_text(case, times_s)}")
-    print()
-    _report_speedup(results, 320)
+def table(times_s: Mapping[Case, Sequence[float]]) -> results.Table:
+    """Milliseconds by number of layers, with the exponents of their growth."""
+    columns = sorted({count for case in times_s for count in case.layers})
+    rows = []
+    for case, of_case_s in times_s.items():
+        found = dict(zip(case.layers, of_case_s, strict=True))
+        cells = (found[count] * 1e3 if count in found else None for count in columns)
+        rows.append((case.name, *cells, _slope_text(case, of_case_s)))
+    header = ("scheduler", *(f"L={count:,}" for count in columns), "slope")
+    title = f"Time to schedule [ms], median CPU time of {_RUNS} runs"
+    return results.Table(title, header, tuple(rows), _speedups(times_s, 320), form=".3f")
 
 
-def _slope_text(case: Case, times_s: list[float]) -> str:
+def _slope_text(case: Case, times_s: Sequence[float]) -> str:
     if case.layers == _EXHAUSTIVE_LAYERS:
         return "exponential"
     first = 320 if case.layers == _DEEP_LAYERS else 40
@@ -112,31 +114,34 @@ def _slope_text(case: Case, times_s: list[float]) -> str:
     return f"{slope(case.layers[start:], times_s[start:]):.2f} from {first}"
 
 
-def _report_speedup(results: dict[Case, list[float]], num_layers: int) -> None:
+def _speedups(times_s: Mapping[Case, Sequence[float]], num_layers: int) -> str:
     at = {
-        case.name: times_s[case.layers.index(num_layers)]
-        for case, times_s in results.items()
+        case.name: of_case_s[case.layers.index(num_layers)]
+        for case, of_case_s in times_s.items()
         if num_layers in case.layers
     }
+    lines = []
     for direction in ("forward", "backward"):
         fast_s, slow_s = at[f"dynacomm {direction}"], at[f"dynacomm_dp {direction}"]
-        print(f"{direction} at L = {num_layers}: dynacomm is {slow_s / fast_s:,.0f} x faster")
+        lines.append(
+            f"At L = {num_layers}, {direction}: dynacomm takes {fast_s * 1e3:.2f} ms and is "
+            f"{slow_s / fast_s:,.0f} times faster than dynacomm_dp."
+        )
+    return "\n".join(lines)
 
 
-def draw(path: str, results: dict[Case, list[float]]) -> None:
+def draw(path: str | os.PathLike, times_s: Mapping[Case, Sequence[float]]) -> None:
     """Draws times against layers, both axes logarithmic."""
     from matplotlib import figure
 
     picture = figure.Figure(figsize=(8, 5), layout="constrained")
     axes = picture.subplots()
     colors = {name: f"C{number}" for number, name in enumerate(schedulers.names())}
-    for case, times_s in results.items():
+    for case, of_case_s in times_s.items():
         name, direction = case.name.split()
         style = "--" if direction == "backward" else "-"
-        axes.loglog(
-            case.layers, times_s, style, color=colors[name], marker=".", linewidth=1.2,
-            label=case.name,
-        )  # fmt: skip
+        look = {"color": colors[name], "linestyle": style, "marker": ".", "linewidth": 1.2}
+        axes.loglog(case.layers, of_case_s, label=case.name, **look)
     axes.set_xlabel("layers")
     axes.set_ylabel("time to schedule [s]")
     axes.grid(alpha=0.25)
@@ -145,13 +150,12 @@ def draw(path: str, results: dict[Case, list[float]]) -> None:
     picture.savefig(path, dpi=160)
 
 
-def main(picture: str | None = None) -> None:
-    """Measures, prints and draws."""
-    results = {case: case.times_s() for case in cases()}
-    report(results)
-    if picture is not None:
-        draw(picture, results)
+def main() -> None:
+    """Measures, writes and draws."""
+    times_s = {case: case.times_s() for case in cases()}
+    results.write("scheduling_overhead", "Time to schedule", _INTRODUCTION, [table(times_s)])
+    draw(results.picture_path("scheduling_overhead"), times_s)
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    main()

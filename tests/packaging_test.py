@@ -72,7 +72,7 @@ def test_requirements_are_few_and_bounded(wheel):
     required = [line for line in lines if line.startswith("Requires-Dist") and "extra" not in line]
 
     assert len(required) == 4
-    assert any("tensorflow" in line and "<2.22" in line and ">=2.20" in line for line in required)
+    assert any("tensorflow" in line and "<2.22" in line and ">=2.21" in line for line in required)
     assert {"Requires-Python: >=3.11,<3.12", "Requires-Python: <3.12,>=3.11"} & set(lines)
 
 

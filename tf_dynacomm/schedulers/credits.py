@@ -38,13 +38,11 @@ def plan(
       credit: How many pull segments may be in flight; the best, up to `MAX_CREDIT`, if `None`, and
         of equally good ones the least.
     """
-    if credit is None:
-        credit = min(
-            range(1, MAX_CREDIT + 1),
-            key=lambda credit: makespan.forward_s(costs, pull_ends(credit), credit),
-        )
+    tried = range(1, MAX_CREDIT + 1) if credit is None else [credit]
+    decisions = {number: pull_ends(number) for number in tried}
+    credit = min(tried, key=lambda number: makespan.forward_s(costs, decisions[number], number))
     return plan_lib.Plan(
-        segments.forward(pull_ends(credit)),
+        segments.forward(decisions[credit]),
         segments.backward(push_ends),
         credit=credit,
         names=costs.names,
