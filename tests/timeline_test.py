@@ -198,3 +198,10 @@ def test_gradients_are_applied_one_segment_after_the_other():
     assert _spans(step.backward.applies) == [(6, 9, 2, 2), (9, 11, 1, 1)]
     assert step.backward_s == 7
     assert step.backward.portions.communication_s == 5
+
+
+def test_transfers_in_flight_together_overlap_computation_once():
+    # They last from 0 to 2.5, from 0 to 4 and from 2.5 to 5.5; the worker computes from 2.5 to 7.5.
+    costs = LayerCosts([1, 2, 2], [3, 1, 1], [1, 1, 1], [1, 1, 1], overhead_s=0.5)
+    plan = Plan([(1, 1), (2, 2), (3, 3)], [(1, 3)], credit=2)
+    assert timeline.simulate(costs, plan).forward.portions == timeline.Portions(2, 3, 2.5)

@@ -2,7 +2,7 @@ import dataclasses
 
 import pytest
 
-from benchmarks import paper
+from benchmarks import paper, results
 
 
 @pytest.fixture(scope="module")
@@ -43,14 +43,16 @@ def test_googlenet_shares_ratio_and_overhead_with_the_others(testbeds):
     assert testbeds["googlenet"].overhead_s == pytest.approx(product ** (1 / 3))
 
 
-def test_report_has_every_figure(capsys, monkeypatch, testbeds):
+def test_report_has_every_figure(monkeypatch, testbeds, tmp_path):
     monkeypatch.setattr(paper, "fit_all", lambda: testbeds)
+    monkeypatch.setattr(results, "FOLDER", tmp_path)
     paper.main()
-    printed = capsys.readouterr().out
+    written = (tmp_path / "PAPER.md").read_text()
     for value in (figure for figures in paper.PAPER.values() for figure in figures.values()):
-        assert f"{value:.2f}" in printed
-    for title in ("Fig. 5", "Fig. 6", "batch size 16", "| 2.5 |", "speed-up of 8 workers"):
-        assert title in printed
+        assert f"{value:.2f}" in written
+    for title in ("Fig. 5", "Fig. 6", "batch size 16", "| 2.5 ", "speed-up of 8 workers"):
+        assert title in written
+    assert (tmp_path / "results" / "paper.png").read_bytes().startswith(b"\x89PNG")
 
 
 def test_costs_scale_with_batch_and_rate():
