@@ -31,9 +31,11 @@ each layer holds and computes follows from the architectures; three constants fo
 for the testbed and are fitted by least squares to the figures marked *fitted*. GoogLeNet has but
 one figure: its backward/forward ratio and Δt are the geometric means of the other models'."""
 _IBATCH_NOTE = """\
-iBatch is no part of the fit. For Inception-v4 the paper has it below layer by layer, which this
-reading of its passes (see `tf_dynacomm/schedulers/ibatch.py`) does not show with costs that follow
-from multiply-adds."""
+iBatch is no part of the fit of the constants. But its listing is not at hand, and of the readings of
+it that were tried, the one kept (see `tf_dynacomm/schedulers/ibatch.py`) comes nearest to the
+paper's figures for VGG-19 and ResNet-152, which are therefore no test of it. For Inception-v4 the
+paper has iBatch below layer by layer, which no reading tried shows with costs that follow from
+multiply-adds."""
 
 Figure = tuple[str, str]
 """A phase and a scheduler."""
