@@ -31,8 +31,8 @@ each layer holds and computes follows from the architectures; three constants fo
 for the testbed and are fitted by least squares to the figures marked *fitted*. GoogLeNet has but
 one figure: its backward/forward ratio and Δt are the geometric means of the other models'."""
 _IBATCH_NOTE = """\
-iBatch is no part of the fit of the constants. But its listing is not at hand, and of the readings of
-it that were tried, the one kept (see `tf_dynacomm/schedulers/ibatch.py`) comes nearest to the
+iBatch is no part of the fit of the constants. But its listing is not at hand, and of the readings
+of it that were tried, the one kept (see `tf_dynacomm/schedulers/ibatch.py`) comes nearest to the
 paper's figures for VGG-19 and ResNet-152, which are therefore no test of it. For Inception-v4 the
 paper has iBatch below layer by layer, which no reading tried shows with costs that follow from
 multiply-adds."""

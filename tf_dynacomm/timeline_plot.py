@@ -26,6 +26,7 @@ _WIDTH_INCHES = 11.0
 _PANEL_INCHES = 1.55
 _BAR = 0.78  # Height of a bar, relative to that of its lane.
 _LABEL_POINTS = 7.0
+_GAP_POINTS = 0.6  # Between neighbours.
 _LETTER = 0.58  # Width of a letter, relative to the font's size.
 _LANES = ("link", "worker", "PS")
 _SHARE_OF_WIDTH = 0.86  # What axes take of a picture's width.
@@ -91,8 +92,12 @@ class _Scale:
         return f"{time_s * self.per_s:.3g} {self.unit}"
 
     def fits(self, text: str, length: float) -> bool:
-        points = length / self.longest * _WIDTH_INCHES * _SHARE_OF_WIDTH * 72
-        return len(text) * _LETTER * _LABEL_POINTS < points
+        return len(text) * _LETTER * _LABEL_POINTS * self.per_point < length
+
+    @property
+    def per_point(self) -> float:
+        """How much of the axis a point (1/72 inch) is."""
+        return self.longest / (_WIDTH_INCHES * _SHARE_OF_WIDTH * 72)
 
 
 class _Panel:
@@ -176,16 +181,10 @@ class _Panel:
         self, lane: str, kind: str, span: timeline_lib.Span, row: tuple[int, int] = (0, 1)
     ) -> None:
         start, length = self._place(span)
-        # An edge between neighbours that are wide enough for one; narrow ones would vanish in it.
-        edge = 0.4 if self._scale.fits("i", length) else 0
+        if self._scale.fits("i", length):  # A narrow bar would vanish in the gap.
+            length -= _GAP_POINTS * self._scale.per_point
         self._axes.barh(
-            self._middle(lane, row),
-            length,
-            _BAR / row[1],
-            start,
-            color=_COLORS[kind],
-            edgecolor="white",
-            linewidth=edge,
+            self._middle(lane, row), length, _BAR / row[1], start, color=_COLORS[kind], linewidth=0
         )
 
     def _middle(self, lane: str, row: tuple[int, int]) -> float:
