@@ -69,6 +69,15 @@ def test_weights_equal_stock_bit_for_bit_while_replanning_from_traces(cluster_1w
     _assert_bitwise_equal(ours, stock)
 
 
+def test_replanning_after_so_many_steps_needs_no_epoch_end(cluster_1w1p):
+    replan = tf_dynacomm.ReplanCallback(replan_every=20, min_gain=-1.0)
+    strategy = programs.make_strategy(cluster_1w1p)
+    _train(strategy, epochs=1, callbacks=[replan], steps=200)
+    times = strategy.coordinator.training_step.times()
+    assert len({t.plan for t in times}) > 1
+    assert replan.reports[0].replanned
+
+
 def test_weights_equal_stock_with_two_parameter_servers(cluster_1w2p):
     ours = _train(programs.make_strategy(cluster_1w2p), "adam")
     stock = _train(programs.make_strategy(cluster_1w2p, stock=True), "adam")
