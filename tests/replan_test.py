@@ -74,7 +74,7 @@ def make(monkeypatch, step):
     def make_replanner(*outcomes, plans_itself=True, **kwargs):
         scripted = _Planner(outcomes)
         monkeypatch.setattr(replan.planner_lib, "Planner", lambda strategy, logdir: scripted)
-        coordinator = types.SimpleNamespace(training_step=step, steps_finished=0)
+        coordinator = types.SimpleNamespace(training_step=step, steps_finished=0, failing=False)
         strategy = types.SimpleNamespace(coordinator=coordinator, plans_itself=plans_itself)
         return replan.Replanner(strategy, **kwargs), scripted
 

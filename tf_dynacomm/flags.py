@@ -43,9 +43,11 @@ class StrategyFlags:
 
         Raises:
           OSError: The plan file cannot be read.
-          ValueError: The plan file holds no valid plan.
+          ValueError: The plan file holds no valid plan, or the scheduler is `stock`.
         """
         plan = None if self._plan.value is None else plan_lib.Plan.load(self._plan.value)
+        if plan is not None and self._scheduler.value == "stock":
+            raise ValueError("a plan is of no use with the scheduler stock")
         return {
             "scheduler": self._scheduler.value,
             "plan": plan,

@@ -13,6 +13,10 @@ _KIND, _VERSION = "plan", 1
 Segment = tuple[int, int]
 
 
+class PlanMismatchError(ValueError):
+    """A plan is for another model than the one that it is to be used with."""
+
+
 @dataclasses.dataclass(frozen=True)
 class Plan:
     """A decision: which layers travel together, and in what order.

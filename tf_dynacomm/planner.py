@@ -20,6 +20,8 @@ _TRACED_STEPS = 8
 _MIN_CAPTURE_S = 0.1
 _MAX_CAPTURE_S = 20.0
 _POLL_S = 0.01
+# Steps that fail for so long have ended the training, or it waits for a lost worker.
+_FAILING_S = 5.0
 
 
 @dataclasses.dataclass(frozen=True)
@@ -57,7 +59,6 @@ class Planner:
     def __init__(self, strategy, logdir: pathlib.Path | None):
         self._strategy = strategy
         self._logdir = logdir
-        self._prior: measure.Measurement | None = None
         self._thread: threading.Thread | None = None
         self._stop = threading.Event()
         self._captured = threading.Event()
@@ -108,14 +109,22 @@ class Planner:
     def _warm_step(self) -> steps_lib.Step | None:
         """The training step, once it has run a few times from now on; `None` when stopped."""
         coordinator = self._strategy.coordinator
-        begun = coordinator.steps_finished
+        begun, failing_s = coordinator.steps_finished, 0.0
         while coordinator.steps_finished < begun + _WARMUP_STEPS:
-            if self._stop.wait(_POLL_S):
+            failing_s = failing_s + _POLL_S if coordinator.failing else 0.0
+            if self._stop.wait(_POLL_S) or failing_s > _FAILING_S:
                 return None
         return coordinator.training_step
 
     def _propose(self, step: steps_lib.Step) -> Proposal:
         current = step.plan
+        if len(step.layers) == 1:
+            raise trace.TraceError("The step has one layer only, so that there is nothing to cut.")
+        if step.draws_seeded_numbers:
+            raise trace.TraceError(
+                "The step draws seeded random numbers (Dropout, say), whose sequence a new plan "
+                "would start again."
+            )
         interval_s = float(np.median(step.intervals_s()))
         duration_s = np.clip(_TRACED_STEPS * interval_s, _MIN_CAPTURE_S, _MAX_CAPTURE_S)
         began_s = time.perf_counter()
@@ -123,7 +132,7 @@ class Planner:
             self._strategy.tasks, float(duration_s), self._logdir, self._captured
         )
         measurement = self._measure(captured, step, current)
-        self._prior = measurement
+        step.measured = measurement
         plan = schedulers.get(self._strategy.scheduler)(measurement.costs)
         step.prepare(plan)
         intervals_s = step.intervals_s(since_s=began_s)
@@ -137,7 +146,9 @@ class Planner:
         for worker in captured.workers.values():
             try:
                 found.append(
-                    measure.measure(worker, captured.ps, step.graph, step.layers, plan, self._prior)
+                    measure.measure(
+                        worker, captured.ps, step.graph, step.layers, plan, step.measured
+                    )
                 )
             except trace.TraceError as e:
                 errors.append(e)

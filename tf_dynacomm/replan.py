@@ -108,6 +108,7 @@ class Replanner:
         self._planner = planner_lib.Planner(strategy, self._logdir)
         self._decisions: list[_Decision] = []
         self._predicted_s: float | None = None
+        self._warned: set[str] = set()
         self._watch: threading.Thread | None = None
         self._closed = threading.Event()
 
@@ -124,7 +125,7 @@ class Replanner:
         self._decisions = []
         if self.active and self._every_steps is None:
             self._planner.start()
-        elif self.active and self._watch is None:
+        elif self.active and not (self._watch and self._watch.is_alive()):
             self._watch = threading.Thread(target=self._replan_on_the_way, daemon=True)
             self._watch.start()
 
@@ -151,7 +152,7 @@ class Replanner:
     def _replan_on_the_way(self) -> None:
         coordinator = self._strategy.coordinator
         next_at = coordinator.steps_finished + self._every_steps
-        while not self._closed.wait(0.01):
+        while not self._closed.wait(0.01) and not coordinator.failing:
             if coordinator.steps_finished >= next_at:
                 next_at = coordinator.steps_finished + self._every_steps
                 self._planner.start()
@@ -163,7 +164,9 @@ class Replanner:
         if outcome is None:
             return _Decision(reason="the epoch ended before a trace of it had been taken")
         if isinstance(outcome, trace.TraceError):
-            logging.warning("The plan is kept: %s", outcome)
+            if str(outcome) not in self._warned:
+                logging.warning("The plan is kept: %s", outcome)
+            self._warned.add(str(outcome))
             return _Decision(reason=str(outcome))
         before_s = outcome.predicted_s(outcome.current)
         after_s = outcome.predicted_s(outcome.plan)

@@ -26,7 +26,7 @@ def make_strategy(cluster_spec: Mapping[str, Sequence[str]], *, stock: bool = Fa
     return tf_dynacomm.DynaCommStrategy(resolver, **kwargs)
 
 
-def build_cnn(strategy, optimizer: str = "momentum") -> tf_keras.Model:
+def build_cnn(strategy, optimizer: str = "momentum", *, dropout: float = 0.0) -> tf_keras.Model:
     """A compiled CNN with BatchNorm, the same at every call."""
     tf_keras.utils.set_random_seed(1)
     layers = tf_keras.layers
@@ -41,6 +41,7 @@ def build_cnn(strategy, optimizer: str = "momentum") -> tf_keras.Model:
                 layers.ReLU(),
                 layers.Flatten(),
                 layers.Dense(32, activation="relu"),
+                *([layers.Dropout(dropout, seed=3)] if dropout else []),
                 layers.Dense(10),
             ]
         )

@@ -13,8 +13,8 @@ pytestmark = pytest.mark.cluster
 _STEPS = 12
 
 
-def _train(strategy, optimizer="momentum", epochs=3, callbacks=(), steps=_STEPS):
-    model = programs.build_cnn(strategy, optimizer)
+def _train(strategy, optimizer="momentum", epochs=3, callbacks=(), steps=_STEPS, dropout=0.0):
+    model = programs.build_cnn(strategy, optimizer, dropout=dropout)
     model.fit(
         programs.dataset_creator(),
         epochs=epochs,
@@ -66,6 +66,15 @@ def test_weights_equal_stock_bit_for_bit_while_replanning_from_traces(cluster_1w
     stock = _train(programs.make_strategy(cluster_1w1p, stock=True), steps=100)
     assert [r.epoch for r in replan.reports if r.matched_share] == [1, 2, 3]
     assert replan.reports[0].replanned
+    _assert_bitwise_equal(ours, stock)
+
+
+def test_seeded_dropout_keeps_its_sequence(cluster_1w1p):
+    replan = tf_dynacomm.ReplanCallback(min_gain=-1.0)
+    strategy = programs.make_strategy(cluster_1w1p)
+    ours = _train(strategy, callbacks=[replan], steps=60, dropout=0.3)
+    stock = _train(programs.make_strategy(cluster_1w1p, stock=True), steps=60, dropout=0.3)
+    assert "seeded random numbers" in replan.reports[-1].reason
     _assert_bitwise_equal(ours, stock)
 
 

@@ -60,8 +60,7 @@ def test_a_kept_trace_is_laid_out_for_the_profile_plugin(monkeypatch, tmp_path):
     assert len(trace.read(trace.run_files(tmp_path))) == 3
 
 
-def test_a_logdir_that_cannot_be_written_is_named(monkeypatch, tmp_path):
+def test_a_logdir_that_cannot_be_written_does_no_harm(monkeypatch, tmp_path):
     _answers(monkeypatch, w0=_space(1), w1=_space(1), p0=_space(1))
     (tmp_path / "file").touch()
-    with pytest.raises(trace.TraceError, match=r"cannot be written to .*file"):
-        capture.capture(_TASKS, 0.01, tmp_path / "file")
+    assert capture.capture(_TASKS, 0.01, tmp_path / "file").workers

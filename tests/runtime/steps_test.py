@@ -45,6 +45,7 @@ def make_step(monkeypatch, made):
     class Base:
         def __init__(self, traced):
             self.function_def = traced.function_def
+            self.inference_fn = traced.concrete.inference_fn
 
         def __call__(self, *args):
             return "as traced", *args

@@ -154,7 +154,7 @@ def test_cluster_that_does_not_answer_is_told_in_one_line(strategy):
 @pytest.mark.cluster
 def test_learns_the_digits_and_plans_from_traces(tmp_path):
     done = _run(
-        *("--epochs=4", "--steps_per_epoch=150"),
+        *("--epochs=5", "--steps_per_epoch=200"),  # As `make train`.
         *(f"--summary={tmp_path}/summary.json", f"--logdir={tmp_path}"),
     )
     summary = json.loads((tmp_path / "summary.json").read_text())

@@ -9,6 +9,8 @@ import threading
 import time
 from collections.abc import Mapping, Sequence
 
+from absl import logging
+
 from tf_dynacomm.profiling import profiler_service, trace
 
 _TIMEOUT_S = 20.0
@@ -81,4 +83,4 @@ def _save(spaces: Mapping[str, profiler_service.XSpace], logdir: pathlib.Path) -
             part.write_bytes(space.SerializeToString())
             os.replace(part, file)
     except OSError as e:
-        raise trace.TraceError(f"The trace cannot be written to {folder}: {e.strerror}.") from e
+        logging.warning("The trace cannot be written to %s: %s.", folder, e.strerror)

@@ -23,7 +23,9 @@ class Steps:
         self._scheduled = scheduled
         self._lock = threading.Lock()
         self._steps: list[weakref.ref[steps.Step]] = []
+        self._latest: weakref.ref[steps.Step] | None = None
         self.finished = 0
+        self.failing = False
 
     def runner_of(self, concrete_function):
         """What runs a concrete function on a worker: called with the worker and the arguments."""
@@ -34,18 +36,28 @@ class Steps:
         return functools.partial(self._run, step)
 
     def _new_step(self, concrete_function) -> steps.Step:
-        step = steps.Step(concrete_function, self._scheduled)
-        if step.trains and self.fixed_plan is not None:
-            step.set_plan(self.fixed_plan)
+        step = steps.Step(concrete_function, self._scheduled, self.fixed_plan)
         self._steps.append(weakref.ref(step))
         return step
 
     def _run(self, step: steps.Step, worker: int, *args, **kwargs):
-        result = step.run(worker, *args, **kwargs)
-        if step.trains:
-            with self._lock:
+        try:
+            result = step.run(worker, *args, **kwargs)
+        except Exception:
+            self.failing = True
+            raise
+        with self._lock:
+            self.failing = False
+            if step.trains:
+                self._latest = weakref.ref(step)
                 self.finished += 1
         return result
+
+    @property
+    def training(self) -> steps.Step | None:
+        """The training step that ran last, else the one traced last."""
+        step = self._latest and self._latest()
+        return step or next((s for s in reversed(self.all()) if s.trains), None)
 
     def all(self) -> list[steps.Step]:
         """The steps traced so far and still in use, oldest first."""
@@ -72,8 +84,13 @@ class DynaCommCoordinator(tf_internals.Coordinator):
 
     @property
     def training_step(self) -> steps.Step | None:
-        """The step that trains: the latest one traced that pushes gradients."""
-        return next((step for step in reversed(self.steps) if step.trains), None)
+        """The step that trains: the one that ran last, else the one traced last."""
+        return self._steps.training
+
+    @property
+    def failing(self) -> bool:
+        """Whether the latest step to end failed on its worker."""
+        return self._steps.failing
 
     @property
     def steps(self) -> list[steps.Step]:

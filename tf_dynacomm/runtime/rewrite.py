@@ -66,10 +66,10 @@ def rewrite(
       plan: A plan for as many layers.
 
     Raises:
-      ValueError: If the plan is for another number of layers than the step has.
+      plan.PlanMismatchError: If the plan is for another number of layers than the step has.
     """
     if plan.num_layers != len(table):
-        raise ValueError(
+        raise plan_lib.PlanMismatchError(
             f"`plan` is for {plan.num_layers} layers; this step has {len(table)}. "
             "Make the plan from a trace of this model."
         )

@@ -43,15 +43,21 @@ class Step:
     Args:
       base: The concrete function as traced.
       scheduled: Whether to plan it at all; if not, it runs as traced.
+      plan: The plan to begin with if the step trains; the starting plan if `None`.
 
     Attributes:
       graph: Its placed graph.
       layers: Its layer table, in forward order.
       plan: The plan in force; `None` if it runs as traced.
       first_plan: The plan that it began with.
+      draws_seeded_numbers: Whether a new plan would start a seeded random sequence again.
+      measured: What was last measured of it, if anything.
+
+    Raises:
+      plan.PlanMismatchError: If `plan` is for other layers than the step has.
     """
 
-    def __init__(self, base, scheduled: bool = True):
+    def __init__(self, base, scheduled: bool = True, plan: plan_lib.Plan | None = None):
         self._base = base
         self._lock = threading.Lock()
         self._variants: collections.OrderedDict = collections.OrderedDict()
@@ -60,8 +66,10 @@ class Step:
         self.layers: tuple[layers.Layer, ...] = layers.layer_table(self.graph)
         self.plan: plan_lib.Plan | None = None
         if scheduled and self.layers:
-            self.set_plan(self.starting_plan())
+            self.set_plan(plan if plan is not None and self.trains else self.starting_plan())
         self.first_plan = self.plan
+        self.draws_seeded_numbers = tf_internals.draws_seeded_numbers(base)
+        self.measured = None
 
     @property
     def trains(self) -> bool:
@@ -83,20 +91,24 @@ class Step:
         """Makes the function for a plan, so that `set_plan` switches to it at once.
 
         Raises:
-          ValueError: If the plan is for other layers than the step has.
+          plan.PlanMismatchError: If the plan is for other layers than the step has, or has no push
+            segments for a step that trains.
         """
         if plan.names is not None and tuple(plan.names) != self.names:
-            raise ValueError(
+            raise plan_lib.PlanMismatchError(
                 f"`plan` is for layers {_few(plan.names)}; this step has {_few(self.names)}. "
                 "Make the plan from a trace of this model."
             )
+        if self.trains and not plan.push:
+            raise plan_lib.PlanMismatchError("`plan` has no push segments; this step trains.")
         self._variant(plan)
 
     def set_plan(self, plan: plan_lib.Plan) -> None:
         """Makes the steps that start from now on move their data as `plan` says.
 
         Raises:
-          ValueError: If the plan is for other layers than the step has.
+          plan.PlanMismatchError: If the plan is for other layers than the step has, or has no push
+            segments for a step that trains.
         """
         self.prepare(plan)
         variant = self._variant(plan)

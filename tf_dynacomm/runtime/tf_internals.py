@@ -31,6 +31,21 @@ def step_graph_of(base) -> step_graph.StepGraph:
     return step_graph.StepGraph(base.function_def, variables_of(base), TensorTypes(base.graph))
 
 
+def draws_seeded_numbers(base) -> bool:
+    """Whether the step has operations that draw random numbers in a sequence that a seed fixes.
+
+    Relies on such operations carrying `seed` and `seed2`, both 0 for an unpredictable sequence, and
+    on their state living in the operation: another function with the same seeds begins anew.
+    """
+    definitions = [base.function_def, *(f.definition for f in base.inference_fn.children)]
+    return any(
+        node.attr["seed"].i or node.attr["seed2"].i
+        for definition in definitions
+        for node in definition.node_def
+        if "seed" in node.attr and "seed2" in node.attr
+    )
+
+
 def variables_of(base) -> dict[str, step_graph.Variable]:
     """The variables that a concrete function captures, by argument name.
 

@@ -58,8 +58,8 @@ def summary(
     are those of the plan that was in use during the epoch.
     """
     return {
-        "test_accuracy": test_accuracy,
-        "test_loss": test_loss,
+        "test_accuracy": _known(test_accuracy),
+        "test_loss": _known(test_loss),
         "epochs": [
             {
                 "epoch": report.epoch,
@@ -102,8 +102,8 @@ def _time(time_s: float | None) -> str:
 
 
 def _known(value: float | None) -> float | None:
-    """JSON has no NaN."""
-    return None if value is None or math.isnan(value) else value
+    """JSON has no NaN and no infinity."""
+    return value if value is not None and math.isfinite(value) else None
 
 
 def _share(share: float | None) -> str:

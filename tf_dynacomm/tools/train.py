@@ -9,6 +9,7 @@ in the form that TensorFlow's own tutorials use.
 
 from __future__ import annotations
 
+import gc
 import os
 import pathlib
 import sys
@@ -166,8 +167,11 @@ def _train(config, data, strategy_kwargs) -> None:
         training.evaluate_checkpoints(settings, data)
         return
     summary = training.train(settings, config, data)
+    gc.collect()  # Functions on the workers are to go before the workers do.
     if _SUMMARY.value is not None:
-        report.write_summary(_SUMMARY.value, summary)
+        command.make_folder("--summary", pathlib.Path(_SUMMARY.value).parent)
+        with command.user_errors("--summary"):
+            report.write_summary(_SUMMARY.value, summary)
 
 
 def run() -> None:

@@ -15,6 +15,7 @@ import tf_keras
 
 import tf_dynacomm
 from tf_dynacomm import cluster_config, datasets, models
+from tf_dynacomm import plan as plan_lib
 from tf_dynacomm.tools import command, progress, report
 
 _EVALUATION_BATCH_SIZE = 256
@@ -107,7 +108,7 @@ def train(
       The summary (see `report.summary`).
 
     Raises:
-      UserError: The cluster does not answer, or not any more.
+      UserError: The cluster does not answer, or not any more; the plan is for another model.
     """
     tf_keras.utils.set_random_seed(settings.seed)
     strategy = _connect(settings, config)
@@ -118,6 +119,8 @@ def train(
         test_loss, test_accuracy = _test(settings, data, model)
     except tf.errors.UnavailableError as error:
         raise command.UserError(_what_is_lost(error)) from error
+    except plan_lib.PlanMismatchError as error:
+        raise command.UserError(f"--plan: {error}") from error
     print(report.table(output.reports))
     print(f"test accuracy {test_accuracy:.2%}", flush=True)
     return report.summary(output.reports, test_accuracy=test_accuracy, test_loss=test_loss)
