@@ -39,7 +39,7 @@ def attribute(graph: step_graph.StepGraph, layers: Sequence[layers_lib.Layer]) -
     serves = _highest_served(graph, layers)
     parts: dict[str, Part] = {}
     backward = False
-    reported = _reported(graph, layers)
+    reported = _reported(graph, layers, needs)
     for node in graph.nodes.values():
         needed, served = needs[node.name], serves.get(node.name)
         if node.task != "worker" or not needed:
@@ -51,7 +51,7 @@ def attribute(graph: step_graph.StepGraph, layers: Sequence[layers_lib.Layer]) -
     return parts
 
 
-def _reported(graph, layers) -> set[str]:
+def _reported(graph, layers, needs: dict[str, int]) -> set[str]:
     """The nodes that anything but gradients needs: results, metrics, statistics.
 
     In the order of the program, the backward pass begins with the first node that serves gradients
@@ -63,8 +63,7 @@ def _reported(graph, layers) -> set[str]:
     for node in reversed(graph.nodes.values()):
         if node.name in found:
             found.update(step_graph.producer(i) for i in node.inputs)
-    needed = _highest_needed(graph, layers)
-    observed = any(needed.get(name) == len(layers) for name in found)
+    observed = any(needs.get(name) == len(layers) for name in found)
     return found if observed else set(graph.nodes)
 
 
