@@ -2,6 +2,7 @@
 
 import dataclasses
 import itertools
+from unittest import mock
 
 import hypothesis
 import pytest
@@ -19,29 +20,42 @@ def _ps(task: int) -> str:
 
 @dataclasses.dataclass
 class TracedStep:
-    """A traced step: its concrete function, its variables, its placed graph and its layers."""
+    """A traced step: its concrete function, its variables, and the step as plans see it."""
 
     concrete: object
     variables: list
     initial: list
-    graph: object
-    layers: tuple
+    function: object
 
     @property
     def function_def(self):
         """The step as traced."""
         return self.concrete.function_def
 
+    @property
+    def graph(self):
+        """Its placed graph."""
+        return self.function.graph
+
+    @property
+    def layers(self) -> tuple:
+        """Its layer table."""
+        return self.function.layers
+
     def run_here(self, function_def) -> list:
         """Runs a definition with every task in this process; returns the variables' values."""
-        import tensorflow as tf
-
         from tf_dynacomm.runtime import tf_internals
+
+        here = _placed_here(function_def)
+        return self.values_after(tf_internals.with_function_def(self.concrete, here))
+
+    def values_after(self, function) -> list:
+        """Calls a function like the step's; returns the variables' values."""
+        import tensorflow as tf
 
         for variable, value in zip(self.variables, self.initial, strict=True):
             variable.assign(value)
-        here = _placed_here(function_def)
-        tf_internals.with_function_def(self.concrete, here)(tf.reshape(tf.range(8.0), [2, 4]) / 8)
+        function(tf.reshape(tf.range(8.0), [2, 4]) / 8)
         return [variable.numpy() for variable in self.variables]
 
 
@@ -75,6 +89,10 @@ class Program:
         self._devices[name] = _ps(ps)
         return variable
 
+    def place(self, variable, device):
+        """Lets a variable live elsewhere than on a PS task."""
+        self._devices[variable.name.partition(":")[0]] = device
+
     def device(self, variable):
         """The scope in which operations run beside a variable."""
         import tensorflow as tf
@@ -87,31 +105,28 @@ class Program:
             with self.device(variable):
                 variable.assign_sub(0.1 * gradient)
 
-    def trace(self, step) -> TracedStep:
-        """Traces `step(x)`, `x` being a float32 tensor of shape (None, 4), on the worker."""
+    def trace(self, step, worker: str = WORKER) -> TracedStep:
+        """Traces `step(x)`, `x` being a float32 tensor of shape (None, 4), on a worker's device."""
         import tensorflow as tf
-
-        from tf_dynacomm.runtime import layers
 
         @tf.function(input_signature=[tf.TensorSpec([None, 4])])
         def on_worker(x):
-            with tf.device(WORKER):
+            with tf.device(worker):
                 return step(x)
 
         concrete = on_worker.get_concrete_function()
-        graph = self._placed(concrete)
         initial = [v.numpy() for v in self._variables]
-        return TracedStep(concrete, self._variables, initial, graph, layers.layer_table(graph))
+        return TracedStep(concrete, self._variables, initial, self._function(concrete))
 
-    def _placed(self, concrete):
-        from tf_dynacomm.runtime import step_graph, tf_internals
+    def _function(self, concrete):
+        from tf_dynacomm.runtime import step_function, tf_internals
 
         variables = {
             arg: dataclasses.replace(v, device=self._devices[v.name])
             for arg, v in tf_internals.variables_of(concrete).items()
         }
-        types = tf_internals.TensorTypes(concrete.graph)
-        return step_graph.StepGraph(concrete.function_def, variables, types)
+        with mock.patch.object(tf_internals, "variables_of", return_value=variables):
+            return step_function.StepFunction(concrete)
 
 
 @pytest.fixture(scope="session")

@@ -17,6 +17,7 @@ STEPS = (
     "two_updates_step",
     "dynamic_step",
     "evaluation_step",
+    "bfloat16_step",
 )
 
 
@@ -212,6 +213,28 @@ def evaluation_step(make_program):
         loss = tf.reduce_mean((hidden @ last[0] + last[1]) ** 2)
         with program.device(total):
             total.assign_add(loss)
+        return loss
+
+    return program.trace(step)
+
+
+@pytest.fixture(scope="session")
+def bfloat16_step(make_program):
+    """Two layers that compute in bfloat16, and one whose kernel is used in float32 too."""
+    program = make_program()
+    layers = [_dense(program, f"dense_{i}") for i in (1, 2)]
+    mixed = program.variable("mixed/kernel", tf.eye(4))
+
+    def step(x):
+        with tf.GradientTape() as tape:
+            hidden = tf.cast(x, tf.bfloat16)
+            for kernel, bias in layers:
+                kernel, bias = (tf.cast(v, tf.bfloat16) for v in (kernel, bias))
+                hidden = tf.nn.relu(hidden @ kernel + bias)
+            hidden = tf.cast(hidden @ tf.cast(mixed, tf.bfloat16), tf.float32)
+            loss = tf.reduce_mean((hidden @ mixed) ** 2)
+        trained = [*layers[0], *layers[1], mixed]
+        program.descend(trained, tape.gradient(loss, trained))
         return loss
 
     return program.trace(step)

@@ -77,8 +77,8 @@ def test_pieces_of_a_pack_are_its_members(base, builder):
     whole = builder.concat("pack", _CPU, flat, "float32")
     sent = builder.lasting_identity("send", _CPU, whole, "float32")
     received = builder.identity("receive", _CPU, sent, "float32")
-    pieces = builder.split("unpack", _CPU, received, "float32", [6, 6])
-    for index, piece in enumerate(reversed(pieces)):
+    for index, begin in enumerate((6, 0)):
+        piece = builder.slice("unpack", _CPU, received, "float32", begin, 6)
         builder.set_input("sum", index, piece)
     _node(builder, "sum").op = "Sub"
     built = tf_internals.with_function_def(base, builder.function_def)
@@ -87,7 +87,19 @@ def test_pieces_of_a_pack_are_its_members(base, builder):
 
 
 def test_types_are_those_asked_for(builder):
-    tensor = builder.split("cut", _CPU, "x", "float32", [2, 4])[1]
-    node = _node(builder, "cut")
-    assert tensor == "cut:output:1"
-    assert (node.attr["T"].type, node.attr["num_split"].i) == (tf.float32.as_datatype_enum, 2)
+    tensor = builder.concat("pack", _CPU, ["x", "y"], "float32")
+    node = _node(builder, "pack")
+    assert tensor == "pack:output:0"
+    assert (node.attr["T"].type, node.attr["N"].i) == (tf.float32.as_datatype_enum, 2)
+
+
+def test_a_node_runs_another_function(base):
+    @tf.function(input_signature=[tf.TensorSpec([6])])
+    def loop(x):
+        return tf.while_loop(lambda x: True, lambda x: x + 1, [x], maximum_iterations=2)
+
+    definition = loop.get_concrete_function().function_def
+    builder = graph_builder.GraphBuilder(definition, "looped")
+    name = next(n.name for n in definition.node_def if "While" in n.op)
+    builder.set_function(name, "body", "other")
+    assert _node(builder, name).attr["body"].func.name == "other"

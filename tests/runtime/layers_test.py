@@ -189,3 +189,37 @@ def test_rows_gathered_on_the_ps_are_not_pulled(make_program):
 def test_layer_sizes_are_zero_when_nothing_moves():
     empty = layers.Layer("empty", (), ())
     assert (empty.pull_bytes, empty.push_bytes) == (0, 0)
+
+
+def test_a_rate_that_the_worker_works_out_is_no_gradient(make_program):
+    """Though it reaches one variable only."""
+    program = make_program()
+    kernel = program.variable("dense/kernel", tf.eye(4))
+    iterations = program.variable("iteration", 1.0, trainable=False)
+
+    def step(x):
+        with tf.GradientTape() as tape:
+            loss = tf.reduce_mean((x @ kernel) ** 2)
+        gradient, rate = tape.gradient(loss, kernel), 0.1 / iterations
+        with program.device(kernel):
+            kernel.assign_sub(rate * gradient)
+
+    (layer,) = program.trace(step).layers
+    assert [p.size_bytes for p in layer.pushes] == [64]
+
+
+def test_a_layer_whose_result_is_not_used_is_left_out(make_program):
+    program = make_program()
+    used, unused = (program.variable(f"{n}/kernel", tf.eye(4)) for n in ("used", "unused"))
+
+    def step(x):
+        tf.nn.relu(x @ unused)
+        return x @ used
+
+    assert _names(program.trace(step)) == ["used"]
+
+
+def test_what_the_worker_casts_counts_as_what_travels(bfloat16_step):
+    assert _names(bfloat16_step) == ["dense_1", "dense_2", "mixed"]
+    sizes = [(layer.pull_bytes, layer.push_bytes) for layer in bfloat16_step.layers]
+    assert sizes == [(40, 40), (40, 40), (64, 64)]

@@ -4,11 +4,12 @@ import re
 
 import numpy as np
 import pytest
+import tensorflow as tf
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tf_dynacomm.plan import Plan
-from tf_dynacomm.runtime import step_graph
+from tf_dynacomm.runtime import rewrite, step_graph
 
 _SEGMENT = re.compile(r"dynacomm/(pull|push)_(\d+)/.*/pack(_\d+)?")
 
@@ -18,12 +19,19 @@ class _Rewritten:
 
     def __init__(self, step, function_def):
         self.graph = step_graph.StepGraph(function_def, step.graph.variables, lambda _: None)
+        self._type_of = step.graph.type_of
+        self._constants = {
+            f"{node.name}:output:0": tf.make_ndarray(node.attr["value"].tensor)
+            for node in function_def.node_def
+            if node.name.startswith("dynacomm/constant")
+        }
         self._first = {
             c.tensor: p.crossings[0].tensor
             for layer in step.layers
             for p in layer.pulls
             for c in p.crossings
         }
+        self._first.update({p.crossing.tensor: p.tensor for x in step.layers for p in x.pushes})
 
     def packs(self, way):
         """The tensors in the packs of each segment number, one list for each pack."""
@@ -37,17 +45,20 @@ class _Rewritten:
     def folded(self, tensor):
         """The tensor of the step as traced whose value `tensor` has.
 
-        Reads of one variable have one value, that of the first of them.
+        Reads of one variable have one value, that of the first of them; casts at the worker's end
+        count as what they are made from.
         """
-        name, _, output = tensor.partition(":")
+        name = step_graph.producer(tensor)
         if not name.startswith("dynacomm/"):
             return self._first.get(tensor, tensor)
         node = self.graph.nodes[name]
-        if node.op != "SplitV":
+        if node.op != "Slice":
             return self.folded(node.inputs[0])
         pack = self.graph.nodes[step_graph.producer(node.inputs[0])]
         pack = self.graph.nodes[step_graph.producer(pack.inputs[0])]
-        return self.folded(_members(pack)[int(output.partition(":")[2])])
+        members = [self.folded(member) for member in _members(pack)]
+        begins = np.cumsum([0, *(self._type_of(member).size for member in members)])
+        return members[begins.tolist().index(self._constants[node.inputs[1]])]
 
     def controls(self, name):
         """The step's own nodes that a node waits for by control, gathered or not."""
@@ -63,13 +74,13 @@ def _members(pack):
 
 
 def _pulled(layers):
-    """The reads that a segment of these layers brings down."""
-    return [p.crossings[0] for layer in layers for p in layer.pulls]
+    """What a segment of these layers brings down."""
+    return [p for layer in layers for p in layer.pulls]
 
 
 def _pushed(layers):
-    """The gradients that a segment of these layers sends up."""
-    return [p.crossing for layer in layers for p in layer.pushes]
+    """What a segment of these layers sends up."""
+    return [p for layer in layers for p in layer.pushes]
 
 
 @given(data=st.data())
@@ -119,8 +130,10 @@ def test_a_pull_segment_makes_one_pack_for_each_ps_task_and_dtype(any_step, plan
     packs = _Rewritten(any_step, rewritten(any_step, plan)).packs("pull")
     for number, (first, last) in enumerate(plan.pull, start=1):
         pulled = _pulled(any_step.layers[first - 1 : last])
-        assert len(packs[number]) == len({(c.source.task, c.type.dtype) for c in pulled})
-        assert sorted(itertools.chain(*packs[number])) == sorted(c.tensor for c in pulled)
+        ends = {(p.crossings[0].source.task, p.type.dtype) for p in pulled}
+        reads = [p.crossings[0].tensor for p in pulled]
+        assert len(packs[number]) == len(ends)
+        assert sorted(itertools.chain(*packs[number])) == sorted(reads)
 
 
 @given(data=st.data())
@@ -131,8 +144,9 @@ def test_a_push_segment_makes_one_pack_for_each_ps_task_dtype_and_level(
     packs = _Rewritten(any_step, rewritten(any_step, plan)).packs("push")
     for number, (first, last) in enumerate(plan.push, start=1):
         pushed, found = _pushed(any_step.layers[first - 1 : last]), packs.get(number, [])
-        assert len(found) == len({(c.device, c.type.dtype, c.level) for c in pushed})
-        assert sorted(itertools.chain(*found)) == sorted(c.tensor for c in pushed)
+        ends = {(p.crossing.device, p.type.dtype, p.crossing.level) for p in pushed}
+        assert len(found) == len(ends)
+        assert sorted(itertools.chain(*found)) == sorted(p.tensor for p in pushed)
 
 
 @given(data=st.data())
@@ -140,7 +154,7 @@ def test_no_variable_or_gradient_travels_outside_its_segment(any_step, plans, re
     plan = data.draw(plans(len(any_step.layers)))
     after = _Rewritten(any_step, rewritten(any_step, plan))
     moved = {c.tensor for x in any_step.layers for p in x.pulls for c in p.crossings}
-    moved |= {c.tensor for c in _pushed(any_step.layers)}
+    moved |= {p.tensor for p in _pushed(any_step.layers)}
     assert not moved & {c.tensor for c in after.graph.crossings}
     for name, node in after.graph.nodes.items():
         if name.startswith("dynacomm/extra_") and name.endswith("/pack"):
@@ -185,6 +199,62 @@ def test_packs_are_made_where_they_are_sent_from(branching_step, layer_by_layer,
 def test_a_segment_of_one_tensor_is_not_laid_end_to_end(shared_step, layer_by_layer, rewritten):
     graph = _Rewritten(shared_step, rewritten(shared_step, layer_by_layer(3))).graph
     assert {n.op for name, n in graph.nodes.items() if name.endswith("/pack")} == {"Snapshot"}
+
+
+def _packs(graph):
+    return {name: n for name, n in graph.nodes.items() if _SEGMENT.fullmatch(name)}
+
+
+def test_what_the_worker_casts_travels_in_the_smaller_type(bfloat16_step, rewritten):
+    after = _Rewritten(bfloat16_step, rewritten(bfloat16_step, Plan([(1, 3)], [(1, 3)])))
+    sizes = {name.split("/", 1)[1]: len(_members(n)) for name, n in _packs(after.graph).items()}
+    assert sizes == {
+        f"{segment}/ps0/{dtype}/pack": count
+        for segment in ("pull_1", "push_1")
+        for dtype, count in (("bfloat16", 4), ("float32", 1))
+    }
+    casts = [n.task for n in after.graph.nodes.values() if n.op == "Cast" and "dynacomm" in n.name]
+    assert casts == ["ps:0"] * 8
+
+
+def test_packs_are_capped_and_what_is_larger_goes_alone(momentum_step, rewritten, monkeypatch):
+    monkeypatch.setattr(rewrite, "MAX_PACK_BYTES", 32)
+    after = _Rewritten(momentum_step, rewritten(momentum_step, Plan([(1, 2)], [(1, 2)])))
+    variables = {p.crossings[0].tensor: p.variable.name for p in _pulled(momentum_step.layers)}
+    assert [[variables[t] for t in pack] for pack in after.packs("pull")[1]] == [
+        ["dense_1/kernel"],
+        ["dense_1/bias"],
+        ["dense_2/kernel"],
+        ["dense_2/bias"],
+    ]
+    token = after.graph.nodes["dynacomm/pull_1/arrived"]
+    assert len(token.controls) == 4
+
+
+@pytest.mark.parametrize("device", ["/device:GPU:0", "/job:worker/task:1/device:GPU:0", ""])
+def test_packs_are_on_the_device_of_what_they_serve(make_program, rewritten, device):
+    program = make_program()
+    kernels = [program.variable(f"dense_{i}/kernel", tf.eye(4), ps=i % 2) for i in range(4)]
+
+    def train(x):
+        with tf.GradientTape() as tape:
+            y = x
+            for kernel in kernels:
+                y = y @ kernel
+        program.descend(kernels, tape.gradient(y, kernels))
+
+    step = program.trace(train, worker=device)
+    graph = _Rewritten(step, rewritten(step, Plan([(1, 4)], [(1, 4)]))).graph
+    made = [n for n in graph.nodes.values() if n.name.startswith("dynacomm/")]
+    assert {n.device for n in made if n.task == "worker"} == {device}
+    assert {n.task for n in made} == {"worker", "ps:0", "ps:1"}
+
+
+def test_every_piece_is_the_first_output_of_its_node(any_step, rewritten):
+    """Grappler takes any output of a node for its first one where it fuses operations."""
+    after = rewritten(any_step, Plan([(1, len(any_step.layers))], [(1, len(any_step.layers))]))
+    read = {i for n in after.node_def for i in n.input if i.startswith("dynacomm/")}
+    assert {i.partition(":")[2] for i in read} <= {"output:0", "y:0"}
 
 
 def test_statistics_of_one_level_travel_together_apart_from_gradients(

@@ -46,7 +46,19 @@ def test_small_layers_go_with_each_other():
 def test_pushes_are_cut_by_their_own_bytes():
     plan = _plan([10, 10, 10, 10], [0, 0, 10, 10])
     assert plan.pull == ((1, 1), (2, 2), (3, 3), (4, 4))
-    assert plan.push == ((4, 4), (3, 3), (1, 2))
+    assert plan.push == ((4, 4), (1, 3))
+
+
+def test_layers_that_move_nothing_make_no_segments():
+    frozen = _plan([10] * 6, [0, 0, 10, 0, 10, 0])
+    assert frozen.push == ((5, 6), (1, 4))
+    assert _plan([0, 10, 0, 10]).pull == ((1, 3), (4, 4))
+
+
+@given(st.lists(st.integers(0, 3), min_size=1, max_size=40).filter(any))
+def test_every_segment_moves_something(push_bytes):
+    segments = _plan([1] * len(push_bytes), push_bytes).push
+    assert all(sum(push_bytes[a - 1 : b]) for a, b in segments)
 
 
 @pytest.mark.parametrize("num_layers", [1, 5])

@@ -36,10 +36,11 @@ def test_only_tensors_of_known_size_can_be_packed(shape, item_bytes, packable):
 
 
 def _graph(nodes, variables=()):
-    """A graph of (name, op, device, inputs) nodes; every tensor is a float32 scalar."""
+    """A graph of (name, op, device, inputs) nodes, all returned; tensors are float32 scalars."""
     definition = function_pb2.FunctionDef()
     for name, op, device, inputs in nodes:
         definition.node_def.add(name=name, op=op, device=device, input=inputs)
+        definition.ret[name] = f"{name}:o:0"
     found = {a: step_graph.Variable(a, a, True, device) for a, device in variables}
     return step_graph.StepGraph(
         definition, found, lambda _: step_graph.TensorType("float32", (), 4)
@@ -125,6 +126,27 @@ def test_a_tensor_crosses_once_for_each_device_that_reads_it():
     )
     found = {(c.tensor, c.device): c.readers for c in graph.crossings}
     assert found == {("a:o:0", ""): (("b", 0), ("c", 1)), ("a:o:0", PS_1): (("d", 0),)}
+
+
+def test_what_nothing_needs_neither_lives_nor_crosses():
+    definition = function_pb2.FunctionDef()
+    for name, op, device, inputs in [
+        ("a", "A", PS_0, []),
+        ("b", "B", "", ["a:o:0"]),
+        ("dead", "C", "", ["a:o:0"]),
+        ("waited_for", "D", "", []),
+        ("set", "AssignVariableOp", PS_0, ["v", "b:o:0", "^waited_for"]),
+        ("effect", "NoOp", "", []),
+        ("read", "ReadVariableOp", "", ["v"]),
+    ]:
+        definition.node_def.add(name=name, op=op, device=device, input=inputs)
+    definition.control_ret["effect"] = "effect"
+    variables = {"v": step_graph.Variable("v", "v", True, PS_0)}
+    graph = step_graph.StepGraph(
+        definition, variables, lambda _: step_graph.TensorType("float32", (), 4)
+    )
+    assert graph.live == {"a", "b", "waited_for", "set", "effect"}
+    assert [c.readers for c in graph.crossings if c.tensor == "a:o:0"] == [(("b", 0),)]
 
 
 def test_a_read_does_not_write():

@@ -1,10 +1,9 @@
 import threading
 
-import numpy as np
 import pytest
 
 from tf_dynacomm.plan import Plan
-from tf_dynacomm.runtime import steps, tf_internals
+from tf_dynacomm.runtime import step_times, steps, tf_internals
 
 _ONE = Plan([(1, 2)], [(1, 2)])
 _TWO = Plan([(1, 1), (2, 2)], [(2, 2), (1, 1)])
@@ -30,7 +29,7 @@ def made(monkeypatch):
     """Stands in for TensorFlow's functions: each returns its own definition's name."""
     names = []
 
-    def with_function_def(base, function_def):
+    def with_function_def(base, function_def, inner):
         names.append(function_def.signature.name)
         return lambda *args: (names[names.index(function_def.signature.name)], *args)
 
@@ -51,7 +50,7 @@ def make_step(monkeypatch, made):
             return "as traced", *args
 
     def make(traced, **kwargs):
-        monkeypatch.setattr(tf_internals, "step_graph_of", lambda base: traced.graph)
+        monkeypatch.setattr(tf_internals, "variables_of", lambda base: traced.graph.variables)
         return steps.Step(Base(traced), **kwargs)
 
     return make
@@ -147,45 +146,124 @@ def test_times_tell_worker_and_plan(step, clock):
     clock.now_s = 5.0
     step.set_plan(_ONE)
     step.run(0)
-    assert step.times() == [steps.StepTime(1, 0.0, 0.0, first), steps.StepTime(0, 5.0, 5.0, _ONE)]
+    assert step.times.latest() == [
+        step_times.StepTime(1, 0.0, 0.0, first),
+        step_times.StepTime(0, 5.0, 5.0, _ONE),
+    ]
 
 
-def test_a_step_that_fails_has_no_time(step, monkeypatch):
+@pytest.fixture
+def let_functions_call(monkeypatch):
+    """Makes functions that are made from now on call another one."""
+
+    def let(call):
+        monkeypatch.setattr(tf_internals, "with_function_def", lambda *_: call)
+
+    return let
+
+
+def test_a_step_that_fails_has_no_time(step, let_functions_call):
     def fail():
         raise RuntimeError("lost")
 
-    monkeypatch.setattr(step, "_current", fail)
+    let_functions_call(fail)
+    step.set_plan(_ONE)
     with pytest.raises(RuntimeError, match="lost"):
         step.run(0)
-    assert step.times() == []
+    assert step.times.latest() == []
 
 
-def test_intervals_are_from_start_to_start_of_one_worker(step, clock):
-    for now_s, worker in ((0.0, 0), (0.5, 1), (1.0, 0), (2.5, 1), (4.0, 0)):
-        clock.now_s = now_s
-        step.run(worker)
-    np.testing.assert_array_equal(sorted(step.intervals_s()), [1.0, 2.0, 3.0])
-    np.testing.assert_array_equal(step.intervals_s(since_s=1.0), [3.0])
-
-
-def test_there_are_no_intervals_before_two_steps(step):
-    assert step.intervals_s().shape == (0,)
-    step.run(0)
-    assert step.intervals_s().shape == (0,)
-
-
-def test_a_running_step_keeps_the_plan_that_it_began_with(step, monkeypatch):
+def test_a_running_step_keeps_the_plan_that_it_began_with(step, let_functions_call):
     began, go_on = threading.Event(), threading.Event()
 
     def wait():
         began.set()
         go_on.wait()
 
-    monkeypatch.setattr(step, "_current", wait)
+    let_functions_call(wait)
+    step.set_plan(_ONE)
     worker = threading.Thread(target=step.run, args=(0,))
     worker.start()
     began.wait()
-    step.set_plan(_ONE)
+    step.set_plan(step.first_plan)
     go_on.set()
     worker.join()
-    assert step.times()[0].plan == step.first_plan
+    assert step.times.latest()[0].plan == _ONE
+
+
+def test_a_worker_can_have_a_plan_of_its_own(step, made):
+    step.set_plan(_ONE, [1])
+    step.set_plan(_TWO, [0])
+    assert (step.plan_of(0), step.plan_of(1)) == (_TWO, _ONE)
+    assert [step.run(worker) for worker in (0, 1)] == [(made[0],), (made[1],)]
+
+
+def test_a_plan_for_one_worker_is_not_for_others(step):
+    step.set_plan(_ONE, [0])
+    assert (step.plan_of(0), step.plan_of(3)) == (_ONE, step.first_plan)
+
+
+def test_the_plan_of_a_step_is_the_one_that_most_workers_follow(step):
+    for worker in range(3):
+        step.run(worker)
+    step.set_plan(_ONE, [0])
+    assert step.plan == step.first_plan
+    step.set_plan(_ONE, [1])
+    assert step.plan == _ONE
+
+
+def test_equal_plans_share_one_function(step, made):
+    step.set_plan(_ONE, [0])
+    step.set_plan(Plan([(1, 2)], [(1, 2)]), [1])
+    assert step.run(0) == step.run(1)
+    assert len(made) == 2
+
+
+def test_a_plan_for_all_ends_those_of_single_workers(step):
+    step.set_plan(_ONE, [1])
+    step.set_plan(_TWO)
+    assert step.plan_of(1) == _TWO
+
+
+def test_without_a_plan_the_step_runs_as_traced(step):
+    step.set_plan(None)
+    assert step.run(0, "x") == ("as traced", "x")
+
+
+@pytest.fixture
+def loaded(monkeypatch):
+    """What workers have been made to load: (function, inputs)."""
+    calls = []
+    monkeypatch.setattr(tf_internals, "call_inputs", lambda base, args, kwargs: (args, kwargs))
+    monkeypatch.setattr(
+        tf_internals, "load", lambda function, inputs: calls.append((function(), inputs)) or True
+    )
+    return calls
+
+
+def _load_in_background(step, plan, worker):
+    results = []
+    thread = threading.Thread(
+        target=lambda: results.append(step.load(plan, worker, 60.0, threading.Event()))
+    )
+    thread.start()
+    while worker not in step._wanted_inputs:
+        pass
+    return thread, results
+
+
+def test_a_worker_loads_a_plan_with_the_inputs_of_its_next_step(step, made, loaded):
+    thread, results = _load_in_background(step, _ONE, 1)
+    for worker, argument in ((0, "zero"), (1, "one"), (1, "two")):
+        step.run(worker, argument)
+    thread.join()
+    assert results == [True]
+    assert loaded == [((made[1],), (("one",), {}))]
+
+
+def test_loading_gives_up_on_a_worker_that_runs_no_step(step, loaded):
+    assert not step.load(_ONE, 0, 0.0, threading.Event())
+    stop = threading.Event()
+    stop.set()
+    assert not step.load(_ONE, 0, 60.0, stop)
+    assert (loaded, step._wanted_inputs) == ([], {})

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import functools
+import re
 import threading
 import weakref
 
+from absl import logging
+
 from tf_dynacomm import plan as plan_lib
 from tf_dynacomm.runtime import steps, tf_internals
+
+_ON_CLUSTER = re.compile(r"/job:(ps|worker)/")
 
 
 class Steps:
@@ -36,7 +41,13 @@ class Steps:
         return functools.partial(self._run, step)
 
     def _new_step(self, concrete_function) -> steps.Step:
+        if tf_internals.must_compile(concrete_function):
+            raise ValueError(
+                "The step is to be compiled by XLA (`jit_compile=True`), which compiles for one "
+                "device and cannot reach variables on parameter servers. Use `jit_compile=False`."
+            )
         step = steps.Step(concrete_function, self._scheduled, self.fixed_plan)
+        _warn_of_variables_on_the_chief(step)
         self._steps.append(weakref.ref(step))
         return step
 
@@ -63,6 +74,16 @@ class Steps:
         """The steps traced so far and still in use, oldest first."""
         with self._lock:
             return [step for ref in self._steps if (step := ref()) is not None]
+
+
+def _warn_of_variables_on_the_chief(step: steps.Step) -> None:
+    names = [v.name for v in step.graph.variables.values() if not _ON_CLUSTER.search(v.device)]
+    if names:
+        logging.warning(
+            "Variables made outside of `strategy.scope()` stay on the chief, and travel between it "
+            "and the workers in every step: %s. Make them within the scope.",
+            ", ".join(names),
+        )
 
 
 class DynaCommCoordinator(tf_internals.Coordinator):

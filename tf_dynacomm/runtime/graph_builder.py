@@ -30,6 +30,10 @@ class GraphBuilder:
         """Points a data input of a node at another tensor."""
         self._nodes[node].input[index] = tensor
 
+    def set_type(self, node: str, attr: str, dtype: str) -> None:
+        """Changes a type that a node was made for."""
+        self._nodes[node].attr[attr].type = tf.as_dtype(dtype).as_datatype_enum
+
     def add_control(self, node: str, source: str) -> None:
         """Makes a node wait for another one."""
         self._nodes[node].input.append(f"^{source}")
@@ -39,6 +43,10 @@ class GraphBuilder:
         dropped = {f"^{o}" for o in old}
         kept = [i for i in self._nodes[node].input if i not in dropped]
         self._nodes[node].input[:] = [*kept, f"^{new}"]
+
+    def set_function(self, node: str, attr: str, function: str) -> None:
+        """Lets a node (a loop, say) run another function."""
+        self._nodes[node].attr[attr].func.name = function
 
     def no_op(self, name: str, device: str, controls: Iterable[str]) -> str:
         """Adds a node that ends when all of `controls` have; returns its name."""
@@ -58,21 +66,25 @@ class GraphBuilder:
         inputs = [tensor, shape_tensor]
         return self._add(name, "Reshape", device, inputs, T=dtype, Tshape="int32") + ":output:0"
 
+    def cast(self, name: str, device: str, tensor: str, dtype: str, to: str) -> str:
+        """Adds a copy of a tensor in another type; returns the copy."""
+        return self._add(name, "Cast", device, [tensor], SrcT=dtype, DstT=to) + ":y:0"
+
     def concat(self, name: str, device: str, tensors: Sequence[str], dtype: str) -> str:
         """Lays flat tensors end to end; returns the whole."""
         inputs = [*tensors, self.constant(device, np.int32(0))]
         attrs = {"T": dtype, "Tidx": "int32", "N": len(tensors)}
         return self._add(name, "ConcatV2", device, inputs, **attrs) + ":output:0"
 
-    def split(
-        self, name: str, device: str, tensor: str, dtype: str, sizes: Sequence[int]
-    ) -> list[str]:
-        """Cuts a flat tensor into pieces of `sizes` elements; returns the pieces."""
-        size_tensor = self.constant(device, np.array(sizes, np.int64))
-        inputs = [tensor, size_tensor, self.constant(device, np.int32(0))]
-        attrs = {"T": dtype, "Tlen": "int64", "num_split": len(sizes)}
-        node = self._add(name, "SplitV", device, inputs, **attrs)
-        return [f"{node}:output:{i}" for i in range(len(sizes))]
+    def slice(self, name: str, device: str, tensor: str, dtype: str, begin: int, size: int) -> str:
+        """Cuts `size` elements out of a flat tensor, without a copy if aligned; returns them.
+
+        Each piece has a node of its own, unlike those of `Split`: where Grappler fuses operations
+        it takes any output of a node for the first one (scale and offset of a LayerNorm, say).
+        """
+        ends = [self.constant(device, np.array([i], np.int32)) for i in (begin, size)]
+        node = self._add(name, "Slice", device, [tensor, *ends], T=dtype, Index="int32")
+        return f"{node}:output:0"
 
     def constant(self, device: str, value: np.ndarray) -> str:
         """The constant `value` on a device, added when it is first asked for."""

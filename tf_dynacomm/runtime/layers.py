@@ -10,9 +10,10 @@ from __future__ import annotations
 import collections
 import dataclasses
 import re
-from collections.abc import Iterable
+from collections.abc import Container, Sequence
 
-from tf_dynacomm.runtime import step_graph
+from tf_dynacomm.runtime import step_graph, wire
+from tf_dynacomm.runtime.depth import depths
 
 _SHARD = re.compile(r"/part_\d+$")
 
@@ -24,15 +25,17 @@ class Pull:
     Attributes:
       variable: The variable.
       crossings: Its reads. All give the same value: none follows a write of the same step.
+      type: Its type on the wire (see `wire`).
     """
 
     variable: step_graph.Variable
     crossings: tuple[step_graph.Crossing, ...]
+    type: step_graph.TensorType
 
     @property
     def size_bytes(self) -> int:
-        """Bytes of the variable."""
-        return self.crossings[0].type.size_bytes
+        """Bytes that travel."""
+        return self.type.size_bytes
 
 
 @dataclasses.dataclass(frozen=True)
@@ -42,15 +45,19 @@ class Push:
     Attributes:
       variable: The variable that it trains.
       crossing: The tensor and its readers.
+      tensor: What travels in its place: the same, or what the worker casts it from (see `wire`).
+      type: The type of what travels.
     """
 
     variable: step_graph.Variable
     crossing: step_graph.Crossing
+    tensor: str
+    type: step_graph.TensorType
 
     @property
     def size_bytes(self) -> int:
-        """Bytes of the tensor."""
-        return self.crossing.type.size_bytes
+        """Bytes that travel."""
+        return self.type.size_bytes
 
 
 @dataclasses.dataclass(frozen=True)
@@ -81,13 +88,15 @@ class Layer:
 def layer_table(graph: step_graph.StepGraph) -> tuple[Layer, ...]:
     """Finds the layers of a traced step, in forward order.
 
-    Only variables that the worker reads, dense and before any write of the step, belong to layers:
-    optimizer slots stay on the PS, rows of embeddings are gathered there.
+    Only variables that the worker reads, dense and before any write of the step, and uses on data
+    belong to layers: optimizer slots stay on the PS, rows of embeddings are gathered there, and the
+    step counter only tells the learning rate.
     """
     pulls = _pulls(graph)
-    depth = _depths(graph, {c.tensor: p for p in pulls for c in p.crossings})
+    depth = depths(graph, {c.tensor: _owner(p) for p in pulls for c in p.crossings})
+    pulls = [pull for pull in pulls if _owner(pull) in depth]
     pushes = collections.defaultdict(list)
-    for push in _pushes(graph, {p.variable.arg for p in pulls}):
+    for push in _pushes(graph, pulls):
         pushes[push.variable.arg].append(push)
     by_depth = collections.defaultdict(list)
     for pull in pulls:
@@ -106,7 +115,10 @@ def _pulls(graph: step_graph.StepGraph) -> list[Pull]:
     for crossing in graph.crossings:
         if _is_first_read(graph, crossing):
             reads[crossing.source.inputs[0]].append(crossing)
-    return [Pull(graph.variables[arg], tuple(crossings)) for arg, crossings in reads.items()]
+    return [
+        Pull(graph.variables[arg], tuple(crossings), wire.pulled_type(graph, crossings))
+        for arg, crossings in reads.items()
+    ]
 
 
 def _is_first_read(graph: step_graph.StepGraph, crossing: step_graph.Crossing) -> bool:
@@ -115,7 +127,7 @@ def _is_first_read(graph: step_graph.StepGraph, crossing: step_graph.Crossing) -
         node.op == "ReadVariableOp"
         and not node.controls
         and node.inputs[0] in graph.variables
-        and step_graph.task_of(crossing.device) == "worker"
+        and step_graph.task_of(crossing.device) == step_graph.WORKER
         and crossing.type.is_packable
     )
 
@@ -129,28 +141,27 @@ def _owner(pull: Pull) -> str:
     return scope.rpartition("/")[0] or scope or pull.variable.arg
 
 
-def _depths(graph: step_graph.StepGraph, pull_of: dict[str, Pull]) -> dict[str, int]:
-    depth: dict[str, int] = {}
-    reached: dict[str, int] = collections.defaultdict(int)
-    for node in graph.nodes.values():
-        needs = max((reached[step_graph.producer(i)] for i in node.inputs), default=0)
-        for tensor in node.inputs:
-            if tensor in pull_of and graph.nodes[node.name].task == "worker":
-                owner = _owner(pull_of[tensor])
-                needs = max(needs, depth.setdefault(owner, needs + 1))
-        reached[node.name] = needs
-    return depth
-
-
-def _pushes(graph: step_graph.StepGraph, pulled: Iterable[str]) -> list[Push]:
-    trained = {a for a in pulled if graph.variables[a].trainable}
+def _pushes(graph: step_graph.StepGraph, pulls: Sequence[Pull]) -> list[Push]:
+    trained = {p.variable.arg for p in pulls if p.variable.trainable}
+    computed = _computed_from(graph, {c.tensor for p in pulls for c in p.crossings})
     waiting = _waiting_nodes(graph)
     found = []
     for crossing in graph.crossings:
-        if crossing.source.task == "worker" and crossing.type.is_packable:
+        if crossing.source.name in computed and crossing.type.is_packable:
             updated = _updated_variables(graph, crossing, trained, waiting)
             if len(updated) == 1:
-                found.append(Push(updated.pop(), crossing))
+                tensor = wire.pushed_tensor(graph, crossing.tensor)
+                found.append(Push(updated.pop(), crossing, tensor, graph.type_of(tensor)))
+    return found
+
+
+def _computed_from(graph: step_graph.StepGraph, pulled: Container[str]) -> set[str]:
+    """The nodes of the worker that need what it pulls: gradients, but no learning rate."""
+    found: set[str] = set()
+    for node in graph.nodes.values():
+        needs = any(i in pulled or step_graph.producer(i) in found for i in node.inputs)
+        if needs and node.task == step_graph.WORKER:
+            found.add(node.name)
     return found
 
 

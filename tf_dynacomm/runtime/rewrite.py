@@ -2,8 +2,9 @@
 
 The step's own operations stay as they are; only the edges between tasks change. A segment is packed
 into one tensor on the task that sends it (flattened, laid end to end) and unpacked on the task that
-reads it, so that it travels in one RPC for each PS task and dtype, and every operation still reads
-the very same bits. Control dependencies give the order:
+reads it, so that it travels in one RPC for each PS task and dtype (in more if it is larger than a
+pack may be), and every operation still reads the very same bits. Control dependencies give the
+order, and bound what is under way to `credit` pull segments:
 
 * the variables of pull segment j + credit are read on the PS only when segment j has arrived at the
   worker (its *token*), so that the link carries the segments in the planned order;
@@ -26,17 +27,26 @@ from tf_dynacomm.runtime import graph_builder, layers, step_graph
 
 # Beyond its segments a step packs only small tensors: large ones would hold each other up.
 _MAX_EXTRA_BYTES = 1 << 20
-_WORKER_CPU = "/device:CPU:0"
+# A pack exists twice on each side while it is copied, and gRPC refuses messages of 2 GiB.
+MAX_PACK_BYTES = 256 << 20
 
 T = TypeVar("T")
 
 
 @dataclasses.dataclass(frozen=True)
 class _Parcel:
-    """One tensor to pack: where it comes from, and every reader that is to read its copy."""
+    """One tensor to send, and every reader that is to read its copy.
+
+    Attributes:
+      tensor: The tensor; it is cast to `type` before it is sent if its `dtype` is another.
+      type: What it is on the wire.
+      read_as: The dtype that it is cast to, if need be, where it arrives.
+    """
 
     tensor: str
+    dtype: str
     type: step_graph.TensorType
+    read_as: str
     source: str
     target: str
     level: int
@@ -90,7 +100,7 @@ def _pack_pulls(builder, table, plan) -> set[str]:
         if len(tokens) >= plan.credit:
             for pull in pulls:
                 builder.add_control(pull.crossings[0].source.name, tokens[-plan.credit])
-        parcels = [_parcel(p.crossings) for p in pulls]
+        parcels = [_pull_parcel(builder, p) for p in pulls]
         received = _send_grouped(builder, scope, parcels)
         tokens.append(builder.no_op(f"{scope}/arrived", parcels[0].target, received))
         packed.update(c.tensor for p in pulls for c in p.crossings)
@@ -101,9 +111,9 @@ def _pack_pushes(builder, table, plan) -> set[str]:
     """Packs the push segments; returns the tensors that they carry."""
     packed: set[str] = set()
     for number, (first, last) in enumerate(plan.push, start=1):
-        crossings = [g.crossing for layer in table[first - 1 : last] for g in layer.pushes]
-        _send_grouped(builder, f"dynacomm/push_{number}", [_parcel([c]) for c in crossings])
-        packed.update(c.tensor for c in crossings)
+        pushes = [push for layer in table[first - 1 : last] for push in layer.pushes]
+        _send_grouped(builder, f"dynacomm/push_{number}", [_push_parcel(p) for p in pushes])
+        packed.update(push.crossing.tensor for push in pushes)
     return packed
 
 
@@ -116,8 +126,10 @@ def _pack_extras(builder, graph, packed: set[str]) -> None:
             crossings[crossing.tensor, step_graph.task_of(crossing.device)].append(crossing)
     parcels = [_parcel(c) for c in crossings.values()]
     for route, group in _grouped(parcels, lambda p: p.route).items():
-        if len(group) > 1:
-            _send(builder, "dynacomm/extra_" + "_".join(map(str, route)).replace(":", ""), group)
+        scope = "dynacomm/extra_" + "_".join(map(str, route)).replace(":", "")
+        for pack in _capped(group):
+            if len(pack) > 1:
+                _send(builder, scope, pack)
 
 
 def _gather_controls(builder, graph) -> None:
@@ -132,18 +144,53 @@ def _gather_controls(builder, graph) -> None:
 
 
 def _parcel(crossings: Sequence[step_graph.Crossing]) -> _Parcel:
-    """One parcel for crossings that carry the same value to the same task."""
+    """One parcel for crossings that carry the same value to the same task.
+
+    Its ends have the devices of what they serve, GPU or CPU; a device left open is the worker's.
+    """
     first = crossings[0]
-    target = next((c.device for c in crossings if c.device), _WORKER_CPU)
-    source = first.source.device or _WORKER_CPU
+    dtype, source = first.type.dtype, first.source.device
+    target = next((c.device for c in crossings if c.device), "")
     readers = tuple(r for c in crossings for r in c.readers)
-    return _Parcel(first.tensor, first.type, source, target, first.level, readers)
+    return _Parcel(first.tensor, dtype, first.type, dtype, source, target, first.level, readers)
+
+
+def _pull_parcel(builder, pull: layers.Pull) -> _Parcel:
+    """A parcel for a variable. If it is cast before it is sent, its readers, casts, just copy."""
+    parcel = _parcel(pull.crossings)
+    if pull.type.dtype == parcel.dtype:
+        return parcel
+    for node, _ in parcel.readers:
+        builder.set_type(node, "SrcT", pull.type.dtype)
+    return dataclasses.replace(parcel, type=pull.type, read_as=pull.type.dtype)
+
+
+def _push_parcel(push: layers.Push) -> _Parcel:
+    """A parcel for a gradient. If it was made by a cast, that is done where it arrives."""
+    parcel, dtype = _parcel([push.crossing]), push.type.dtype
+    return dataclasses.replace(parcel, tensor=push.tensor, dtype=dtype, type=push.type)
 
 
 def _send_grouped(builder, scope: str, parcels: Sequence[_Parcel]) -> list[str]:
     """Sends parcels, those of one route together; returns the nodes at which they arrive."""
-    groups = _grouped(parcels, lambda p: p.route)
-    return [_send(builder, f"{scope}/{_name(r)}", group) for r, group in groups.items()]
+    return [
+        _send(builder, f"{scope}/{_name(route)}", pack)
+        for route, group in _grouped(parcels, lambda p: p.route).items()
+        for pack in _capped(group)
+    ]
+
+
+def _capped(parcels: Iterable[_Parcel]) -> list[list[_Parcel]]:
+    """Cuts parcels into packs that are not too large; a parcel that is larger goes alone."""
+    packs: list[list[_Parcel]] = []
+    room = 0
+    for parcel in parcels:
+        room -= parcel.type.size_bytes
+        if room < 0:
+            packs.append([])
+            room = MAX_PACK_BYTES - parcel.type.size_bytes
+        packs[-1].append(parcel)
+    return packs
 
 
 def _name(route: tuple) -> str:
@@ -156,27 +203,52 @@ def _send(builder, scope: str, parcels: Sequence[_Parcel]) -> str:
     first = parcels[0]
     dtype = first.type.dtype
     if len(parcels) == 1:
-        sent = builder.lasting_identity(f"{scope}/pack", first.source, first.tensor, dtype)
+        tensor = _cast_to_send(builder, scope, first)
+        sent = builder.lasting_identity(f"{scope}/pack", first.source, tensor, dtype)
         received = builder.identity(f"{scope}/receive", first.target, sent, dtype)
-        _deliver(builder, first, received)
+        _deliver(builder, scope, first, received)
     else:
         flat = [_flatten(builder, scope, p) for p in parcels]
         sent = builder.concat(f"{scope}/pack", first.source, flat, dtype)
         received = builder.identity(f"{scope}/receive", first.target, sent, dtype)
-        sizes = [p.type.size for p in parcels]
-        pieces = builder.split(f"{scope}/unpack", first.target, received, dtype, sizes)
-        for parcel, piece in zip(parcels, pieces, strict=True):
-            shape = parcel.type.shape
-            piece = builder.reshape(f"{scope}/piece", first.target, piece, dtype, shape)
-            _deliver(builder, parcel, piece)
+        begin = 0
+        for parcel in parcels:
+            _deliver(builder, scope, parcel, _piece(builder, scope, parcel, received, begin))
+            begin += parcel.type.size
     return step_graph.producer(received)
 
 
+def _cast_to_send(builder, scope: str, parcel: _Parcel) -> str:
+    tensor, dtype, sent = parcel.tensor, parcel.dtype, parcel.type.dtype
+    if dtype == sent:
+        return tensor
+    return builder.cast(f"{scope}/cast", parcel.source, tensor, dtype, sent)
+
+
 def _flatten(builder, scope: str, parcel: _Parcel) -> str:
-    return builder.reshape(f"{scope}/flat", parcel.source, parcel.tensor, parcel.type.dtype, [-1])
+    tensor = _cast_to_send(builder, scope, parcel)
+    return _reshape(builder, f"{scope}/flat", parcel.source, tensor, parcel, [-1])
 
 
-def _deliver(builder, parcel: _Parcel, tensor: str) -> None:
+def _piece(builder, scope: str, parcel: _Parcel, pack: str, begin: int) -> str:
+    """A parcel's tensor, cut out of the pack."""
+    device, type_ = parcel.target, parcel.type
+    piece = builder.slice(f"{scope}/unpack", device, pack, type_.dtype, begin, type_.size)
+    return _reshape(builder, f"{scope}/piece", device, piece, parcel, type_.shape)
+
+
+def _reshape(builder, name: str, device: str, tensor: str, parcel: _Parcel, shape) -> str:
+    """Another shape for a parcel's tensor, unless that is flat anyway."""
+    if len(parcel.type.shape) == 1:
+        return tensor
+    return builder.reshape(name, device, tensor, parcel.type.dtype, shape)
+
+
+def _deliver(builder, scope: str, parcel: _Parcel, tensor: str) -> None:
+    """Lets the parcel's readers read a tensor that has arrived."""
+    dtype, read_as = parcel.type.dtype, parcel.read_as
+    if dtype != read_as:
+        tensor = builder.cast(f"{scope}/cast", parcel.target, tensor, dtype, read_as)
     for node, index in parcel.readers:
         builder.set_input(node, index, tensor)
 

@@ -34,9 +34,15 @@ def starting_plan(
 
 
 def _equal_segments(sizes_bytes: Sequence[int]) -> tuple[tuple[int, int], ...]:
-    """Segments (first, last) of layers 1..L that end near equal shares of the bytes."""
-    middle = np.cumsum(sizes_bytes) - np.asarray(sizes_bytes) / 2
-    count = min(_MAX_SEGMENTS, len(sizes_bytes))
-    share = (middle * count / max(sum(sizes_bytes), 1)).astype(int)
-    ends = [*np.flatnonzero(np.diff(share)) + 1, len(sizes_bytes)]
+    """Segments (first, last) of layers 1..L that end near equal shares of the bytes.
+
+    Layers that move nothing, such as frozen ones, go with the layers before them, or with the first
+    that moves something; none of them makes a segment.
+    """
+    sizes = np.asarray(sizes_bytes)
+    moving = np.flatnonzero(sizes)
+    middle = np.cumsum(sizes) - sizes / 2
+    count = min(_MAX_SEGMENTS, len(moving))
+    share = (middle[moving] * count / max(sizes.sum(), 1)).astype(int)
+    ends = [*moving[1:][np.diff(share) > 0], len(sizes)]
     return tuple((int(a) + 1, int(b)) for a, b in itertools.pairwise([0, *ends]))

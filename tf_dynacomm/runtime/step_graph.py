@@ -14,7 +14,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 
 _PS_TASK = re.compile(r"/job:ps(?:/replica:\d+)?/task:(\d+)")
-_WORKER = "worker"
+WORKER = "worker"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -56,12 +56,14 @@ class Variable:
       name: The variable's own name, without `:0`.
       trainable: Whether optimizers train it.
       device: Full device string, on a PS task for every shared variable.
+      type: Its dtype and shape, if known.
     """
 
     arg: str
     name: str
     trainable: bool
     device: str
+    type: TensorType | None = dataclasses.field(default=None, compare=False)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -113,7 +115,7 @@ class Crossing:
 def task_of(device: str) -> str:
     """The task that a device string names: `"worker"` or `"ps:<task>"`."""
     match = _PS_TASK.search(device)
-    return f"ps:{match[1]}" if match else _WORKER
+    return f"ps:{match[1]}" if match else WORKER
 
 
 def producer(tensor: str) -> str:
@@ -144,6 +146,7 @@ class StepGraph:
         self.variables = dict(variables)
         self.type_of = type_of
         self.results: tuple[str, ...] = tuple(function_def.ret.values())
+        self._ends = [*map(producer, self.results), *function_def.control_ret.values()]
         self.nodes: dict[str, Node] = {d.name: self._read(d) for d in function_def.node_def}
         self._place_constants_with_readers()
 
@@ -155,7 +158,7 @@ class StepGraph:
 
     def _device(self, node_def, inputs: tuple[str, ...]) -> str:
         """Where TensorFlow's placer puts a node: an op on a resource runs beside the resource."""
-        if task_of(node_def.device) != _WORKER or _calls_functions(node_def):
+        if task_of(node_def.device) != WORKER or _calls_functions(node_def):
             return node_def.device
         handles = [self.variables[i] for i in inputs if i in self.variables]
         return handles[0].device if handles else node_def.device
@@ -184,6 +187,18 @@ class StepGraph:
                 yield self.nodes[name]
 
     @functools.cached_property
+    def live(self) -> frozenset[str]:
+        """The nodes that results or side effects need; TensorFlow prunes the others."""
+        writers = (n.name for n in self.nodes.values() if any(self.written_by(n)))
+        waiting = [name for name in (*self._ends, *writers) if name in self.nodes]
+        live = set(waiting)
+        while waiting:
+            fresh = {s.name for s in self.sources(self.nodes[waiting.pop()])} - live
+            live |= fresh
+            waiting.extend(fresh)
+        return frozenset(live)
+
+    @functools.cached_property
     def topological(self) -> list[Node]:
         """All nodes, each after the nodes that it waits for."""
         waits = {n.name: {s.name for s in self.sources(n)} for n in self.nodes.values()}
@@ -202,7 +217,7 @@ class StepGraph:
     def crossings(self) -> list[Crossing]:
         """Every tensor that crosses from one task to another, once per reading device."""
         readers: dict[tuple[str, str], list[tuple[str, int]]] = collections.defaultdict(list)
-        for node in self.nodes.values():
+        for node in (n for n in self.nodes.values() if n.name in self.live):
             for index, tensor in enumerate(node.inputs):
                 source = self.nodes.get(producer(tensor))
                 if source is not None and source.task != node.task:

@@ -1,44 +1,46 @@
-"""Steps: a traced function, its layers, its plan, and the variant of it that each worker runs."""
+"""Steps: a traced function, its layers, and the plan by which each worker runs it."""
 
 from __future__ import annotations
 
 import collections
+import contextlib
 import dataclasses
-import itertools
+import queue
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 import numpy as np
+from absl import logging
 
 from tf_dynacomm import plan as plan_lib
-from tf_dynacomm.runtime import layers, rewrite, step_graph, tf_internals
+from tf_dynacomm.runtime import (
+    coupling,
+    explain,
+    layers,
+    step_function,
+    step_graph,
+    step_times,
+    tf_internals,
+)
 from tf_dynacomm.runtime.starting_plan import starting_plan
 
 _MAX_VARIANTS = 8
-_MAX_TIMES = 4096
-_numbers = itertools.count()
+_POLL_S = 0.05
 
 
 @dataclasses.dataclass(frozen=True)
-class StepTime:
-    """When one step ran.
+class _InForce:
+    """A plan, and the function that follows it."""
 
-    Attributes:
-      worker: The worker's index.
-      start_s: When the chief handed it to the worker (`time.perf_counter`).
-      end_s: When the worker had finished it.
-      plan: The plan in force; `None` for the step as traced.
-    """
-
-    worker: int
-    start_s: float
-    end_s: float
     plan: plan_lib.Plan | None
+    function: Callable
 
 
 class Step:
     """One function that workers run, rewritten as plans come and go.
+
+    All workers follow one plan, but for those that have been given a plan of their own.
 
     Args:
       base: The concrete function as traced.
@@ -48,10 +50,11 @@ class Step:
     Attributes:
       graph: Its placed graph.
       layers: Its layer table, in forward order.
-      plan: The plan in force; `None` if it runs as traced.
-      first_plan: The plan that it began with.
+      first_plan: The plan that it began with; `None` if it runs as traced.
       draws_seeded_numbers: Whether a new plan would start a seeded random sequence again.
-      measured: What was last measured of it, if anything.
+      times: When it ran.
+      loading_s: Seconds that a worker took to load a function, the last time that one did; that is
+        most of the first step.
 
     Raises:
       plan.PlanMismatchError: If `plan` is for other layers than the step has.
@@ -60,40 +63,69 @@ class Step:
     def __init__(self, base, scheduled: bool = True, plan: plan_lib.Plan | None = None):
         self._base = base
         self._lock = threading.Lock()
+        self._making = threading.Lock()  # Apart, so that making a function keeps no worker waiting.
         self._variants: collections.OrderedDict = collections.OrderedDict()
-        self._times: collections.deque[StepTime] = collections.deque(maxlen=_MAX_TIMES)
-        self.graph: step_graph.StepGraph = tf_internals.step_graph_of(base)
-        self.layers: tuple[layers.Layer, ...] = layers.layer_table(self.graph)
-        self.plan: plan_lib.Plan | None = None
+        self._wanted_inputs: dict[int, queue.SimpleQueue] = {}
+        self._function = step_function.StepFunction(base)
+        self.graph: step_graph.StepGraph = self._function.graph
+        self.layers: tuple[layers.Layer, ...] = self._function.layers
+        self.draws_seeded_numbers = tf_internals.draws_seeded_numbers(base)
+        self.times = step_times.StepTimes()
+        self.loading_s: float | None = None
+        self._common = _InForce(None, base)
+        self._own: dict[int, _InForce] = {}
+        self._seen: set[int] = set()
         if scheduled and self.layers:
             self.set_plan(plan if plan is not None and self.trains else self.starting_plan())
         self.first_plan = self.plan
-        self.draws_seeded_numbers = tf_internals.draws_seeded_numbers(base)
-        self.measured = None
 
     @property
     def trains(self) -> bool:
         """Whether the step pushes gradients."""
-        return any(layer.pushes for layer in self.layers)
+        return self._function.trains
 
     @property
     def names(self) -> tuple[str, ...]:
         """The names of the layers."""
         return tuple(layer.name for layer in self.layers)
 
+    @property
+    def plan(self) -> plan_lib.Plan | None:
+        """The plan that most workers follow; `None` for the step as traced."""
+        with self._lock:
+            plans = [self._own.get(worker, self._common).plan for worker in self._seen]
+            return max([self._common.plan, *plans], key=plans.count)
+
+    def plan_of(self, worker: int) -> plan_lib.Plan | None:
+        """The plan by which a worker runs the step; `None` for the step as traced."""
+        with self._lock:
+            return self._own.get(worker, self._common).plan
+
     def starting_plan(self) -> plan_lib.Plan:
         """The plan to begin with, when nothing has been measured."""
         pull = [layer.pull_bytes for layer in self.layers]
         push = [layer.push_bytes for layer in self.layers]
-        return starting_plan(pull, push, self.names)
+        plan = starting_plan(pull, push, self.names)
+        if self.trains and coupling.gradients_wait_for_all(self.graph, self.layers):
+            logging.info(
+                "No gradient can leave before the last one: they are pushed in one segment."
+            )
+            plan = dataclasses.replace(plan, push=((1, len(self.layers)),))
+        return plan
 
-    def prepare(self, plan: plan_lib.Plan) -> None:
+    def explain(self, worker: int = 0) -> str:
+        """A table of the step's variables, and of what a worker's plan does with them."""
+        return explain.explain(self._function, self.plan_of(worker))
+
+    def prepare(self, plan: plan_lib.Plan | None) -> None:
         """Makes the function for a plan, so that `set_plan` switches to it at once.
 
         Raises:
           plan.PlanMismatchError: If the plan is for other layers than the step has, or has no push
             segments for a step that trains.
         """
+        if plan is None:
+            return
         if plan.names is not None and tuple(plan.names) != self.names:
             raise plan_lib.PlanMismatchError(
                 f"`plan` is for layers {_few(plan.names)}; this step has {_few(self.names)}. "
@@ -103,58 +135,98 @@ class Step:
             raise plan_lib.PlanMismatchError("`plan` has no push segments; this step trains.")
         self._variant(plan)
 
-    def set_plan(self, plan: plan_lib.Plan) -> None:
+    def load(
+        self, plan: plan_lib.Plan | None, worker: int, timeout_s: float, stop: threading.Event
+    ) -> bool:
+        """Makes a worker load the function for a plan while it goes on with the one in force.
+
+        TensorFlow optimises, splits and places a function when it first runs, which takes seconds
+        for a deep net; a worker that switches to a function that it has loaded runs it at once.
+        Blocks until the function is loaded. A step whose only inputs are variables is not loaded.
+
+        Args:
+          plan: The plan; `None` for the step as traced.
+          worker: The worker.
+          timeout_s: Seconds to wait for the worker's next step, whose inputs are needed to load.
+          stop: Ends the waiting when it is set.
+
+        Returns:
+          Whether the worker has loaded it.
+        """
+        self.prepare(plan)
+        inputs = self._next_inputs(worker, time.perf_counter() + timeout_s, stop)
+        if inputs is None:
+            return False
+        start_s = time.perf_counter()
+        loaded = tf_internals.load(self._variant(plan), inputs)
+        self.loading_s = time.perf_counter() - start_s
+        return loaded
+
+    def _next_inputs(self, worker: int, until_s: float, stop: threading.Event):
+        """The inputs of a worker's next step; `None` if it runs none in time."""
+        wanted = queue.SimpleQueue()
+        with self._lock:
+            self._wanted_inputs[worker] = wanted
+        while not stop.is_set() and time.perf_counter() < until_s:
+            with contextlib.suppress(queue.Empty):
+                return wanted.get(timeout=_POLL_S)
+        with self._lock:
+            self._wanted_inputs.pop(worker, None)
+        return None
+
+    def set_plan(self, plan: plan_lib.Plan | None, workers: Iterable[int] | None = None) -> None:
         """Makes the steps that start from now on move their data as `plan` says.
+
+        Args:
+          plan: The plan; `None` for the step as traced, which is what stock runs.
+          workers: The workers that are to follow it; all of them if `None`.
 
         Raises:
           plan.PlanMismatchError: If the plan is for other layers than the step has, or has no push
             segments for a step that trains.
         """
         self.prepare(plan)
-        variant = self._variant(plan)
+        new = _InForce(plan, self._variant(plan))
         with self._lock:
-            self.plan, self._current = plan, variant
+            if workers is None:
+                self._common, self._own = new, {}
+            else:
+                self._own.update(dict.fromkeys(workers, new))
 
-    def _variant(self, plan: plan_lib.Plan):
+    def _variant(self, plan: plan_lib.Plan | None):
         """The function for a plan; kept, so that going back to a plan costs nothing."""
+        if plan is None:
+            return self._base
         key = (plan.pull, plan.push, plan.credit)
-        if key not in self._variants:
-            definition = self._base.function_def
-            name = f"{definition.signature.name}_dynacomm_{next(_numbers)}"
-            rewritten = rewrite.rewrite(definition, name, self.graph, self.layers, plan)
-            self._variants[key] = tf_internals.with_function_def(self._base, rewritten)
-        self._variants.move_to_end(key)
-        while len(self._variants) > _MAX_VARIANTS:
-            self._variants.popitem(last=False)
-        return self._variants[key]
+        with self._making:
+            if key not in self._variants:
+                self._variants[key] = self._function.with_plan(plan)
+            self._variants.move_to_end(key)
+            while len(self._variants) > _MAX_VARIANTS:
+                self._variants.popitem(last=False)
+            return self._variants[key]
 
     def run(self, worker: int, *args, **kwargs):
-        """Runs the step for a worker; called in that worker's thread."""
+        """Runs the step for a worker; called in that worker's thread and dispatch context."""
         with self._lock:
-            plan = self.plan
-            function = self._base if plan is None else self._current
+            self._seen.add(worker)
+            in_force = self._own.get(worker, self._common)
+            wanted = self._wanted_inputs.pop(worker, None)
+        if wanted is not None:
+            wanted.put(tf_internals.call_inputs(self._base, args, kwargs))
         start_s = time.perf_counter()
-        result = function(*args, **kwargs)
-        with self._lock:
-            self._times.append(StepTime(worker, start_s, time.perf_counter(), plan))
+        result = in_force.function(*args, **kwargs)
+        end_s = time.perf_counter()
+        self.times.add(step_times.StepTime(worker, start_s, end_s, in_force.plan))
+        if self.loading_s is None:
+            self.loading_s = end_s - start_s
         return result
 
-    def times(self) -> list[StepTime]:
-        """The latest finished steps, oldest first."""
-        with self._lock:
-            return list(self._times)
-
-    def intervals_s(self, since_s: float = 0.0) -> np.ndarray:
-        """Seconds from each step's start to the start of the same worker's next one.
-
-        Args:
-          since_s: Only steps that started then or later (`time.perf_counter`).
-        """
-        starts = collections.defaultdict(list)
-        for step in self.times():
-            if step.start_s >= since_s:
-                starts[step.worker].append(step.start_s)
-        return np.concatenate([np.diff(s) for s in starts.values()] or [np.zeros(0)])
+    def intervals_s(
+        self, since_s: float = 0.0, worker: int | None = None, plan=step_times.ANY
+    ) -> np.ndarray:
+        """Seconds from one step's start to the next one's (see `StepTimes.intervals_s`)."""
+        return self.times.intervals_s(since_s, worker, plan)
 
 
 def _few(names: Sequence[str], count: int = 3) -> str:

@@ -3,32 +3,148 @@
 from __future__ import annotations
 
 import copy
+import dataclasses
+import functools
+from collections.abc import Mapping
 
 import numpy as np
 import tensorflow as tf
 from tensorflow.python.distribute.coordinator import cluster_coordinator, coordinator_context
-from tensorflow.python.eager.polymorphic_function import atomic_function
+from tensorflow.python.eager import context, executor
+from tensorflow.python.eager.polymorphic_function import atomic_function, function_type_utils
 
 from tf_dynacomm.runtime import step_graph
 
 
-def with_function_def(base, function_def):
+def with_function_def(base, function_def, inner=()):
     """A copy of the concrete function `base` that runs `function_def` instead.
 
     Relies on `ConcreteFunction` calling `_inference_function` with the flat arguments and captures
-    when no tape watches, and on `atomic_function.from_function_def` registering a definition with
-    the context, which sends it to the workers. `function_def` must have `base`'s signature.
+    when no tape watches, on `atomic_function.from_function_def` registering a definition with the
+    context, which sends it to the workers, and on its `children` being kept as long as itself.
+
+    Args:
+      base: The concrete function.
+      function_def: A definition with its signature.
+      inner: Definitions of functions that `function_def` runs, innermost first. (They are not
+        called from Python, so that the type that they get here says nothing.)
     """
+    children = [atomic_function.from_function_def(d, base.function_type) for d in inner]
     variant = copy.copy(base)
     variant._inference_function = atomic_function.from_function_def(
         function_def, base.function_type
     )
+    variant._inference_function.children.extend(children)
     return variant
 
 
-def step_graph_of(base) -> step_graph.StepGraph:
-    """The graph of a traced step."""
-    return step_graph.StepGraph(base.function_def, variables_of(base), TensorTypes(base.graph))
+@dataclasses.dataclass(frozen=True)
+class CallInputs:
+    """What a worker calls a function with.
+
+    Attributes:
+      tensors: Arguments and captures, flat.
+      device: The worker's device.
+    """
+
+    tensors: tuple[tf.Tensor, ...]
+    device: str
+
+
+def call_inputs(base, args, kwargs) -> CallInputs:
+    """What calling `base` would pass on; to be asked in the worker's dispatch context.
+
+    Relies on `ConcreteFunction` binding arguments with `canonicalize_function_inputs`, and on
+    `captured_inputs` giving the resources of the worker whose context is the current one.
+    """
+    bound = function_type_utils.canonicalize_function_inputs(args, kwargs, base.function_type)
+    flat = base.function_type.unpack_inputs(bound)
+    return CallInputs((*flat, *base.captured_inputs), context.context().device_name)
+
+
+def load(function, inputs: CallInputs) -> bool:
+    """Makes a worker load a function without running it; returns whether it did.
+
+    Relies on a worker checking the types of a function's inputs only when it has loaded it
+    (optimised, placed, split and kept), just before it runs it; on `_inference_function`; and on
+    executors being streams of their own, so that what runs on the worker meanwhile is not held up.
+    A cluster that is being lost may give no error at all here.
+    """
+    index = _plain_input(inputs.tensors)
+    if index is None:
+        return False
+    tensors = list(inputs.tensors)
+    stream = _loading_executor()
+    with context.executor_scope(stream), tf.device(inputs.device):
+        try:
+            tensors[index] = _of_wrong_type(tensors[index])
+            function._inference_function.call_flat(*tensors)
+        except tf.errors.InvalidArgumentError as e:
+            return f"as input #{index}" in str(e)
+        except tf.errors.OpError:
+            return False
+        finally:
+            stream.clear_error()
+    return False
+
+
+def _plain_input(tensors) -> int | None:
+    """Index of an input whose type is not part of what a worker keeps a loaded function by.
+
+    That are all inputs but variables, which have `_handle_data`.
+    """
+    plain = (i for i, t in enumerate(tensors) if t.dtype != tf.resource or not t._handle_data)
+    return next(plain, None)
+
+
+def _of_wrong_type(tensor: tf.Tensor) -> tf.Tensor:
+    """A tensor at the same place, of another type."""
+    with tf.device(tensor.device):
+        return tf.constant(False) if tensor.dtype != tf.bool else tf.constant(0.0)
+
+
+@functools.cache
+def _loading_executor():
+    return executor.new_executor(enable_async=False)
+
+
+@dataclasses.dataclass(frozen=True)
+class Function:
+    """A function as traced.
+
+    Attributes:
+      definition: Its `FunctionDef`.
+      graph: The graph that the definition was made from.
+    """
+
+    definition: object
+    graph: tf.Graph
+
+
+def functions_of(base) -> dict[str, Function]:
+    """A concrete function and all functions that it runs, by name; itself first.
+
+    Relies on `children` of an `AtomicFunction` being what it runs, and on each keeping the graph
+    that it was traced in.
+    """
+    found: dict[str, Function] = {}
+    waiting = [base.inference_fn]
+    while waiting:
+        function = waiting.pop(0)
+        definition = function.cached_definition
+        if definition.signature.name not in found:
+            found[definition.signature.name] = Function(definition, function.graph)
+            waiting.extend(function.children)
+    return found
+
+
+def must_compile(base) -> bool:
+    """Whether a concrete function, or one that it runs, was asked to be compiled with XLA.
+
+    Relies on `jit_compile=True` setting `_XlaMustCompile` in the function's attributes.
+    """
+    definitions = (f.definition for f in functions_of(base).values())
+    return any(d.attr["_XlaMustCompile"].b for d in definitions if "_XlaMustCompile" in d.attr)
 
 
 def draws_seeded_numbers(base) -> bool:
@@ -62,30 +178,46 @@ def variables_of(base) -> dict[str, step_graph.Variable]:
         variable = by_handle.get(id(external))
         if variable is not None:
             arg, name = args[id(internal)], variable.name.rpartition(":")[0]
-            found[arg] = step_graph.Variable(arg, name, variable.trainable, external.device)
+            found[arg] = step_graph.Variable(
+                arg,
+                name,
+                variable.trainable,
+                external.device,
+                _tensor_type(variable.shape, variable.dtype),
+            )
     return found
 
 
 class TensorTypes:
-    """Finds the type of `"node:output:index"` in the graph that a `FunctionDef` was made from."""
+    """Finds the type of `"node:output:index"` in the graph that the node was traced in.
 
-    def __init__(self, graph):
-        self._graph = graph
+    Args:
+      functions: The functions of a step, by name.
+      origins: For each node, the name of its function, and its name there.
+    """
+
+    def __init__(self, functions: Mapping[str, Function], origins: Mapping[str, tuple[str, str]]):
+        self._functions = functions
+        self._origins = origins
 
     def __call__(self, tensor: str) -> step_graph.TensorType:
         """The type of a tensor."""
         node, output, index = tensor.split(":")
-        op = self._graph.get_operation_by_name(node)
+        function, name = self._origins[node]
+        op = self._functions[function].graph.get_operation_by_name(name)
         value = op.outputs[_first_output(op, output) + int(index)]
-        shape = value.shape.as_list() if value.shape.is_fully_defined() else None
-        dtype = value.dtype.base_dtype
-        return step_graph.TensorType(
-            dtype.name, None if shape is None else tuple(shape), _item_bytes(dtype)
-        )
+        return _tensor_type(value.shape, value.dtype.base_dtype)
+
+
+def _tensor_type(shape: tf.TensorShape, dtype: tf.DType) -> step_graph.TensorType:
+    known = tuple(shape.as_list()) if shape.is_fully_defined() else None
+    return step_graph.TensorType(dtype.name, known, _item_bytes(dtype))
 
 
 def _first_output(op, output: str) -> int:
     """Index of the first tensor of the named output of an operation."""
+    if len(op.outputs) == 1:
+        return 0
     position = 0
     for arg in op.op_def.output_arg:
         if arg.name == output:
