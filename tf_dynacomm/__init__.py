@@ -18,12 +18,13 @@ from tf_dynacomm.version import __version__
 if TYPE_CHECKING:
     from tf_dynacomm import flags
     from tf_dynacomm.callbacks import ReplanCallback
-    from tf_dynacomm.replan import EpochReport, Replanner
+    from tf_dynacomm.epoch_report import EpochReport
+    from tf_dynacomm.replan import Replanner
     from tf_dynacomm.strategy import DynaCommStrategy
 
 _LOADED_ON_USE = {
     "DynaCommStrategy": "tf_dynacomm.strategy",
-    "EpochReport": "tf_dynacomm.replan",
+    "EpochReport": "tf_dynacomm.epoch_report",
     "ReplanCallback": "tf_dynacomm.callbacks",
     "Replanner": "tf_dynacomm.replan",
     "flags": None,

@@ -1,8 +1,8 @@
-"""Plans a running training step anew: capture → costs → plan, off the training thread."""
+"""Plans a running training step anew: capture → costs → plans, off the training thread."""
 
 from __future__ import annotations
 
-import dataclasses
+import collections
 import pathlib
 import threading
 import time
@@ -10,73 +10,74 @@ import time
 import numpy as np
 from absl import logging
 
-from tf_dynacomm import plan as plan_lib
-from tf_dynacomm import schedulers, timeline
-from tf_dynacomm.profiling import capture, measure, trace
+from tf_dynacomm import policy as policy_lib
+from tf_dynacomm import proposal as proposal_lib
+from tf_dynacomm import schedulers
+from tf_dynacomm import trial as trial_lib
+from tf_dynacomm.profiling import calls, capture, measure, smoothing, step_record, trace
 from tf_dynacomm.runtime import steps as steps_lib
 
 _WARMUP_STEPS = 5
 _TRACED_STEPS = 8
-_MIN_CAPTURE_S = 0.1
+_MIN_CAPTURE_S = 0.2
 _MAX_CAPTURE_S = 20.0
+_LONGER = 3
 _POLL_S = 0.01
 # Steps that fail for so long have ended the training, or it waits for a lost worker.
 _FAILING_S = 5.0
-
-
-@dataclasses.dataclass(frozen=True)
-class Proposal:
-    """A plan made from a trace.
-
-    Attributes:
-      step: The step that was traced.
-      current: The plan that was in force.
-      plan: The plan proposed.
-      measurement: The costs that it was made from, and how they were measured.
-      outside_s: Seconds of a step that lie outside the model: from the arrival of its last push to
-        the next step's first request.
-    """
-
-    step: steps_lib.Step
-    current: plan_lib.Plan
-    plan: plan_lib.Plan
-    measurement: measure.Measurement
-    outside_s: float
-
-    def predicted_s(self, plan: plan_lib.Plan) -> float:
-        """Predicted seconds of a step under a plan."""
-        return timeline.simulate(self.measurement.costs, plan).iteration_s + self.outside_s
+_GIVE_UP_LOADING_S = 10.0
 
 
 class Planner:
-    """Makes proposals in a background thread, one at a time.
+    """Decides on new plans in a background thread, one trace at a time.
+
+    A worker has loaded the function for its new plan before the decision is handed out, so that it
+    can switch at once.
 
     Args:
       strategy: The strategy whose training step is planned.
+      policy: Decides which of the plans made are used.
+      min_gain: Share of the step time that a worker's own plan must save over a common one.
       logdir: Where traces are kept; nowhere if `None`.
     """
 
-    def __init__(self, strategy, logdir: pathlib.Path | None):
+    def __init__(
+        self, strategy, policy: policy_lib.Policy, min_gain: float, logdir: pathlib.Path | None
+    ):
         self._strategy = strategy
+        self._policy = policy
+        self._min_gain = min_gain
         self._logdir = logdir
         self._thread: threading.Thread | None = None
+        self._loads: list[threading.Thread] = []
         self._stop = threading.Event()
         self._captured = threading.Event()
-        self._outcome: Proposal | trace.TraceError | None = None
+        self._outcome: policy_lib.Decision | trace.TraceError | None = None
+        self._trial: trial_lib.Trial | None = None
+        self._verdicts: list[trial_lib.Verdict] = []
+        self._measured: dict[int, measure.Measurement] = {}
+        self._smoothers: dict[int, smoothing.Smoother] = collections.defaultdict(smoothing.Smoother)
 
-    def start(self) -> None:
-        """Begins a proposal, unless one is being made or waits to be taken."""
+    def start(self, remaining_steps: int | None = None) -> None:
+        """Begins a decision, unless one is being made or waits to be taken.
+
+        Args:
+          remaining_steps: Steps of all workers together that will run under the new plans; `None`
+            if not known.
+        """
         if self._thread is None:
             self._stop.clear()
             self._captured.clear()
-            self._thread = threading.Thread(target=self._work, name="dynacomm-planner", daemon=True)
+            self._thread = threading.Thread(
+                target=self._work, args=(remaining_steps,), name="dynacomm-planner", daemon=True
+            )
             self._thread.start()
 
-    def take(self, wait_s: float) -> Proposal | trace.TraceError | None:
-        """Returns the proposal or the reason why there is none; `None` if it is still being made.
+    def take(self, wait_s: float) -> policy_lib.Decision | trace.TraceError | None:
+        """Returns the decision or the reason why there is none; `None` if it is still being made.
 
         Args:
-          wait_s: Seconds to wait for a proposal whose trace has been captured.
+          wait_s: Seconds to wait for a decision whose trace has been captured.
         """
         if self._thread is None:
             return None
@@ -88,23 +89,44 @@ class Planner:
         outcome, self._outcome = self._outcome, None
         return outcome
 
+    def try_out(self, trial: trial_lib.Trial) -> None:
+        """Takes over a trial, to run it before the next decision is made."""
+        self._trial = trial
+
+    def take_verdicts(self) -> list[trial_lib.Verdict]:
+        """Returns what trials have shown since the last call."""
+        verdicts, self._verdicts = self._verdicts, []
+        return verdicts
+
     def stop(self) -> None:
         """Gives up what is being made, and waits until nothing of it is left running."""
         self._stop.set()
         if self._thread is not None:
             self._thread.join()
             self._thread = None
+        for load in self._loads:
+            load.join(_GIVE_UP_LOADING_S)
 
-    def _work(self) -> None:
+    def _work(self, remaining_steps: int | None) -> None:
         try:
-            step = self._warm_step()
-            if step is not None:
-                self._outcome = self._propose(step)
+            if self._trial is None or self._run_trial():
+                step = self._warm_step()
+                if step is not None:
+                    self._outcome = self._decide(step, remaining_steps)
         except trace.TraceError as e:
             self._outcome = e
         except Exception as e:  # Whatever goes wrong in planning, training goes on.
             logging.exception("Planning failed.")
             self._outcome = trace.TraceError(f"Planning failed: {e!r}.")
+
+    def _run_trial(self) -> bool:
+        """Runs the trial that is on; returns whether it has ended."""
+        verdicts = self._trial.run(self._stop)
+        if verdicts is not None:
+            self._policy.learn(verdicts)
+            self._verdicts += verdicts
+            self._trial = None
+        return verdicts is not None
 
     def _warm_step(self) -> steps_lib.Step | None:
         """The training step, once it has run a few times from now on; `None` when stopped."""
@@ -116,8 +138,7 @@ class Planner:
                 return None
         return coordinator.training_step
 
-    def _propose(self, step: steps_lib.Step) -> Proposal:
-        current = step.plan
+    def _decide(self, step: steps_lib.Step, remaining_steps: int | None) -> policy_lib.Decision:
         if len(step.layers) == 1:
             raise trace.TraceError("The step has one layer only, so that there is nothing to cut.")
         if step.draws_seeded_numbers:
@@ -125,33 +146,83 @@ class Planner:
                 "The step draws seeded random numbers (Dropout, say), whose sequence a new plan "
                 "would start again."
             )
-        interval_s = float(np.median(step.intervals_s()))
-        duration_s = np.clip(_TRACED_STEPS * interval_s, _MIN_CAPTURE_S, _MAX_CAPTURE_S)
-        began_s = time.perf_counter()
-        captured = capture.capture(
-            self._strategy.tasks, float(duration_s), self._logdir, self._captured
-        )
-        measurement = self._measure(captured, step, current)
-        step.measured = measurement
-        plan = schedulers.get(self._strategy.scheduler)(measurement.costs)
-        step.prepare(plan)
-        intervals_s = step.intervals_s(since_s=began_s)
-        if not len(intervals_s):
-            raise trace.TraceError("Training paused while the trace was taken.")
-        outside_s = max(float(np.median(intervals_s)) - measurement.span_s, 0.0)
-        return Proposal(step, current, plan, measurement, outside_s)
+        tasks = self._strategy.tasks
+        if all(step.plan_of(worker) is None for worker in range(len(tasks.workers))):
+            raise trace.TraceError("The step runs as stock, which was measured to be faster.")
+        proposal = self._propose(step, tasks)
+        per_worker = remaining_steps and remaining_steps // len(tasks.workers)
+        decision = self._policy.decide(proposal, step.loading_s, per_worker)
+        self._load(decision)
+        return decision
 
-    def _measure(self, captured: capture.Capture, step, plan) -> measure.Measurement:
-        found, errors = [], []
-        for worker in captured.workers.values():
-            try:
-                found.append(
-                    measure.measure(
-                        worker, captured.ps, step.graph, step.layers, plan, step.measured
-                    )
+    def _propose(self, step: steps_lib.Step, tasks: capture.Tasks) -> proposal_lib.Proposal:
+        """Makes plans from a trace, and from a longer one if the first is not good enough."""
+        duration_s = np.clip(
+            _TRACED_STEPS * float(np.median(step.intervals_s())), _MIN_CAPTURE_S, _MAX_CAPTURE_S
+        )
+        try:
+            return self._propose_from(step, tasks, float(duration_s))
+        except trace.TraceError as e:
+            logging.vlog(1, "A longer trace is taken: %s", e)
+            return self._propose_from(step, tasks, _LONGER * float(duration_s))
+
+    def _propose_from(
+        self, step: steps_lib.Step, tasks: capture.Tasks, duration_s: float
+    ) -> proposal_lib.Proposal:
+        current = {worker: step.plan_of(worker) for worker in range(len(tasks.workers))}
+        began_s = time.perf_counter()
+        captured = capture.capture(tasks, duration_s, self._logdir, self._captured)
+        if captured.folder is not None:
+            step_record.save(captured.folder, step.graph, current)
+        measurements = self._measure(captured, step, current)
+        plans = proposal_lib.choose_plans(
+            {worker: m.costs for worker, m in measurements.items()},
+            schedulers.get(self._strategy.scheduler),
+            self._min_gain,
+        )
+        workers = {}
+        for worker, measurement in measurements.items():
+            intervals_s = step.intervals_s(since_s=began_s, worker=worker)
+            if len(intervals_s):
+                per_call = calls.steps_per_call(captured.workers[worker].steps)
+                outside_s = max(np.median(intervals_s) / per_call - measurement.span_s, 0.0)
+                workers[worker] = proposal_lib.WorkerProposal(
+                    current[worker], plans[worker], measurement, float(outside_s)
                 )
+        if not workers:
+            raise trace.TraceError("Training paused while the trace was taken.")
+        return proposal_lib.Proposal(step, workers)
+
+    def _measure(self, captured: capture.Capture, step, current) -> dict[int, measure.Measurement]:
+        """The costs of each worker that runs by a plan and whose trace can be read."""
+        found, errors = {}, []
+        for worker, host in captured.workers.items():
+            if current[worker] is None:
+                continue
+            prior = self._measured.get(worker)
+            try:
+                measured = measure.measure(
+                    host, captured.ps, step.graph, step.layers, current[worker], prior
+                )
+                found[worker] = self._smoothers[worker].update(measured)
             except trace.TraceError as e:
                 errors.append(e)
         if not found:
-            raise errors[0]
-        return measure.mean(found)
+            raise errors[0] if errors else trace.TraceError("No worker could be traced.")
+        self._measured.update(found)
+        return found
+
+    def _load(self, decision: policy_lib.Decision) -> None:
+        """Makes the workers load the functions for their new plans, all at the same time."""
+        step = decision.proposal.step
+        timeout_s = 1.0 + 10 * float(np.median(step.intervals_s()))
+        self._loads = [
+            threading.Thread(
+                target=step.load, args=(plan, worker, timeout_s, self._stop), daemon=True
+            )
+            for worker, plan in decision.plans.items()
+        ]
+        for load in self._loads:
+            load.start()
+        while any(load.is_alive() for load in self._loads) and not self._stop.wait(_POLL_S):
+            pass

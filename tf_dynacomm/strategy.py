@@ -5,7 +5,7 @@ from __future__ import annotations
 import tensorflow as tf
 from absl import logging
 
-from tf_dynacomm import cluster_config, schedulers
+from tf_dynacomm import cluster_config, keras3, schedulers
 from tf_dynacomm import plan as plan_lib
 from tf_dynacomm.profiling import capture
 from tf_dynacomm.runtime import coordinator
@@ -67,6 +67,10 @@ class DynaCommStrategy(tf.distribute.ParameterServerStrategy):
         super().__init__(resolver, variable_partitioner)
         coordinator.DynaCommCoordinator(self, plan, scheduled=scheduler != STOCK)
 
+    def scope(self) -> keras3.Scope:
+        """The context in which models are made; Keras 3's then train on the workers."""
+        return keras3.Scope(self, super().scope())
+
     @property
     def scheduler(self) -> str:
         """Name of the scheduler that plans are made with."""
@@ -82,6 +86,20 @@ class DynaCommStrategy(tf.distribute.ParameterServerStrategy):
         """The addresses of the workers and PS tasks."""
         spec = self._cluster_resolver.cluster_spec().as_dict()
         return capture.Tasks(tuple(spec["worker"]), tuple(spec["ps"]))
+
+    def explain(self, worker: int = 0) -> str:
+        """Tells how the variables of the training step travel, or why they do not, as a table.
+
+        Args:
+          worker: The worker whose plan is told.
+
+        Raises:
+          RuntimeError: If no training step has been traced yet.
+        """
+        step = self.coordinator.training_step
+        if step is None:
+            raise RuntimeError("There is no training step to explain yet: run one first.")
+        return step.explain(worker)
 
     @property
     def coordinator(self) -> coordinator.DynaCommCoordinator:
