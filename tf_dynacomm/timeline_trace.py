@@ -5,24 +5,35 @@ from __future__ import annotations
 import json
 import os
 import pathlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from tf_dynacomm import timeline as timeline_lib
 
 _MICROSECONDS = 1e6
 
 
-def write(path: str | os.PathLike, timeline: timeline_lib.Timeline) -> None:
-    """Writes a timeline as Chrome trace JSON.
+def write(
+    path: str | os.PathLike, timelines: timeline_lib.Timeline | Mapping[str, timeline_lib.Timeline]
+) -> None:
+    """Writes steps as Chrome trace JSON.
 
-    The step is one process; pulls, computation, pushes and the PS's application of gradients are
+    Each step is one process; pulls, computation, pushes and the PS's application of gradients are
     its threads. Where several pulls are in flight, each has a thread. Times are in microseconds
     from the begin of the step.
+
+    Args:
+      path: File to write.
+      timelines: The steps by their titles, or one step.
 
     Raises:
       OSError: If the file cannot be written.
     """
-    events = [*_lane_names(timeline), *_events(timeline)]
+    if isinstance(timelines, timeline_lib.Timeline):
+        timelines = {f"step, {timelines.plan.scheduler or 'plan'}": timelines}
+    events = []
+    for pid, (title, timeline) in enumerate(timelines.items()):
+        process = [*_lane_names(title, timeline), *_events(timeline)]
+        events += [{**event, "pid": pid} for event in process]
     content = {"traceEvents": events, "displayTimeUnit": "ms"}
     pathlib.Path(path).write_text(json.dumps(content, indent=1), encoding="utf-8")
 
@@ -33,11 +44,10 @@ def _lanes(timeline: timeline_lib.Timeline) -> list[str]:
     return [*pulls, "compute", "push", "apply"]
 
 
-def _lane_names(timeline: timeline_lib.Timeline) -> Iterator[dict]:
-    step = f"step, {timeline.plan.scheduler or 'plan'}"
-    yield {"ph": "M", "name": "process_name", "pid": 0, "args": {"name": step}}
+def _lane_names(title: str, timeline: timeline_lib.Timeline) -> Iterator[dict]:
+    yield {"ph": "M", "name": "process_name", "args": {"name": title}}
     for number, lane in enumerate(_lanes(timeline)):
-        thread = {"ph": "M", "pid": 0, "tid": number}
+        thread = {"ph": "M", "tid": number}
         yield {**thread, "name": "thread_name", "args": {"name": lane}}
         yield {**thread, "name": "thread_sort_index", "args": {"sort_index": number}}
 
@@ -65,7 +75,6 @@ def _event(kind: str, span: timeline_lib.Span, names: Sequence[str], lane: int) 
         "ph": "X",
         "name": f"{kind} {layers}",
         "cat": kind,
-        "pid": 0,
         "tid": lane,
         "ts": span.start_s * _MICROSECONDS,
         "dur": (span.end_s - span.start_s) * _MICROSECONDS,

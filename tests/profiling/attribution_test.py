@@ -43,8 +43,9 @@ def _branching(make_step):
     """Layer 1 feeds two branches a and b of layer 2, whose sum and a skip feed layer 3."""
     return make_step(
         [
+            ("x", "Placeholder", []),
             ("read_1", "ReadVariableOp", ["v_1"]),
-            ("stem", "MatMul", ["read_1:value:0"]),
+            ("stem", "MatMul", ["x:o:0", "read_1:value:0"]),
             ("read_2", "ReadVariableOp", ["v_2"]),
             ("a", "MatMul", ["stem:o:0", "read_2:value:0"]),
             ("read_3", "ReadVariableOp", ["v_3"]),
@@ -84,8 +85,9 @@ def test_a_skip_connection_belongs_to_what_it_starts_from_and_leads_to(make_step
 def test_a_gradient_that_others_are_made_from_belongs_to_its_own_layer(make_step):
     step = make_step(
         [
+            ("x", "Placeholder", []),
             ("read_1", "ReadVariableOp", ["v_1"]),
-            ("fwd_1", "MatMul", ["read_1:value:0"]),
+            ("fwd_1", "MatMul", ["x:o:0", "read_1:value:0"]),
             ("read_2", "ReadVariableOp", ["v_2"]),
             ("fwd_2", "AddV2", ["fwd_1:o:0", "read_2:value:0"]),
             ("dy_1", "MatMul", ["fwd_2:o:0"]),
@@ -102,8 +104,9 @@ def test_a_gradient_that_others_are_made_from_belongs_to_its_own_layer(make_step
 def test_statistics_written_by_the_worker_are_forward(make_step):
     step = make_step(
         [
+            ("x", "Placeholder", []),
             ("read_1", "ReadVariableOp", ["v_1"]),
-            ("fwd", "MatMul", ["read_1:value:0"]),
+            ("fwd", "MatMul", ["x:o:0", "read_1:value:0"]),
             ("mean", "Mean", ["fwd:o:0"]),
             ("dw_1", "MatMul", ["fwd:o:0"]),
             ("set_1", "AssignSubVariableOp", ["v_1", "dw_1:o:0"]),
@@ -116,8 +119,9 @@ def test_statistics_written_by_the_worker_are_forward(make_step):
 def test_a_step_that_trains_nothing_is_all_forward(make_step):
     step = make_step(
         [
+            ("x", "Placeholder", []),
             ("read_1", "ReadVariableOp", ["v_1"]),
-            ("fwd", "MatMul", ["read_1:value:0"]),
+            ("fwd", "MatMul", ["x:o:0", "read_1:value:0"]),
             ("loss", "Mean", ["fwd:o:0"]),
         ],
         {"1": 10},
@@ -166,3 +170,68 @@ def test_every_computation_of_a_traced_step_has_a_part(traced_step):
         fed = any(i.partition(":")[0] in parts or ":value:" in i for i in node.inputs)
         if node.task == "worker" and fed:
             assert node.name in parts, node
+
+
+def _trained_below(make_step, *, reported):
+    """A chain of three layers of which only the lowest is trained; the loss may be returned."""
+    nodes = [("x", "Placeholder", [])]
+    for i, before in ((1, "x"), (2, "fwd_1"), (3, "fwd_2")):
+        nodes.append((f"read_{i}", "ReadVariableOp", [f"v_{i}"]))
+        nodes.append((f"fwd_{i}", "MatMul", [f"{before}:o:0", f"read_{i}:value:0"]))
+    nodes += [
+        ("dy_3", "LossGrad", ["fwd_3:o:0"]),
+        ("dy_2", "MatMul", ["dy_3:o:0", "read_3:value:0"]),
+        ("dy_1", "MatMul", ["dy_2:o:0", "read_2:value:0"]),
+        ("dw_1", "MatMul", ["x:o:0", "dy_1:o:0"]),
+        ("set_1", "AssignSubVariableOp", ["v_1", "dw_1:o:0"]),
+        *([("loss", "Sum", ["fwd_3:o:0"])] if reported else []),
+    ]
+    return make_step(nodes, {str(i): 10 for i in (1, 2, 3)})
+
+
+def test_the_backward_pass_of_layers_above_all_trained_ones_is_the_highest_trained_ones(make_step):
+    parts = _parts(_trained_below(make_step, reported=True))
+    assert [parts[f"fwd_{i}"] for i in (1, 2, 3)] == [(F, 1), (F, 2), (F, 3)]
+    assert {parts[n] for n in ("dy_3", "dy_2", "dy_1", "dw_1")} == {(B, 1)}
+
+
+def test_without_a_reported_loss_layers_below_the_last_are_still_told_apart(make_step):
+    parts = _parts(_trained_below(make_step, reported=False))
+    assert [parts[f"fwd_{i}"] for i in (1, 2)] == [(F, 1), (F, 2)]
+    assert {parts[n] for n in ("dy_3", "dy_2", "dy_1", "dw_1")} == {(B, 1)}
+
+
+def test_reported_gradients_stay_backward(make_chain):
+    """As where the step returns the norm of all gradients."""
+    step = make_chain([10, 10, 10])
+    graph = step.graph
+    graph.results = ("fwd_3:o:0", "dw_1:o:0", "dw_2:o:0", "dw_3:o:0")
+    parts = attribution.attribute(graph, step.layers)
+    assert [parts[f"fwd_{i}"].phase for i in (1, 2, 3)] == [F] * 3
+    assert [parts[f"dw_{i}"].phase for i in (1, 2)] == [B] * 2
+
+
+def test_the_second_forward_pass_of_a_step_of_two_updates_is_forward(make_program):
+    """As in a GAN: first the judge is trained, then the maker, through the judge."""
+    program = make_program()
+    maker, judge, last = (
+        program.variable(f"{name}/kernel", tf.eye(4)) for name in ("maker", "judge", "last")
+    )
+
+    def step(x):
+        losses = []
+        for trained in ([judge, last], [maker]):
+            with tf.GradientTape() as tape:
+                y = tf.nn.relu(tf.nn.tanh(x @ maker) @ judge)
+                losses.append(tf.reduce_mean((y @ last) ** 2))
+            program.descend(trained, tape.gradient(losses[-1], trained))
+        return losses
+
+    traced = program.trace(step)
+    parts = _parts(traced)
+    assert [layer.name for layer in traced.layers] == ["maker", "judge", "last"]
+    assert [parts[n] for n in _of_type(traced, "Tanh")] == [(F, 1)] * 2
+    assert [parts[n] for n in _of_type(traced, "Relu")] == [(F, 2)] * 2
+    (grad,) = (n for n in _of_type(traced, "TanhGrad") if n in traced.graph.live)
+    assert parts[grad] == (B, 1)
+    assert [parts[n] for n in _of_type(traced, "ReluGrad")] == [(B, 2), (B, 1)]

@@ -1,3 +1,5 @@
+import itertools
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -89,17 +91,30 @@ _INTERVALS = st.lists(
 )
 
 
+def _seconds(intervals):
+    pieces = compute.first_come([(a * _MS, (a + d) * _MS, r) for a, d, r in intervals])
+    return compute.seconds_of(pieces, 6)
+
+
+@given(_INTERVALS)
+def test_pieces_come_in_order_and_do_not_overlap(intervals):
+    pieces = compute.first_come([(a * _MS, (a + d) * _MS, r) for a, d, r in intervals])
+    for before, after in itertools.pairwise(pieces):
+        assert before.end_s <= after.start_s
+        assert before.rank != after.rank or before.end_s < after.start_s
+
+
 @given(_INTERVALS)
 def test_layers_add_up_to_the_time_in_which_anything_computes(intervals):
     """Intervals of whole ms: pauses between them are none, or too long to count."""
-    seconds = compute._first_come([(a * _MS, (a + d) * _MS, r) for a, d, r in intervals], 6)
+    seconds = _seconds(intervals)
     busy_ms = {ms for start, length, _ in intervals for ms in range(start, start + length)}
     assert seconds.sum() == pytest.approx(len(busy_ms) * _MS)
 
 
 @given(_INTERVALS)
 def test_each_moment_goes_to_the_lowest_active_rank(intervals):
-    seconds = compute._first_come([(a * _MS, (a + d) * _MS, r) for a, d, r in intervals], 6)
+    seconds = _seconds(intervals)
     expected_ms = np.zeros(6)
     for ms in range(250):
         active = [r for start, length, r in intervals if start <= ms < start + length]

@@ -22,11 +22,13 @@ class HandMadeStep:
 def _make_step(nodes, sizes) -> HandMadeStep:
     """Makes a step of (name, op, inputs) nodes.
 
-    `read_<i>` reads variable `v_<i>` of `sizes[i]` float32 elements, `dw_<i>` is its gradient.
+    `read_<i>` reads variable `v_<i>` of `sizes[i]` float32 elements, `dw_<i>` is its gradient. The
+    step returns what its last node makes.
     """
     definition = function_pb2.FunctionDef()
     for name, op, inputs in nodes:
         definition.node_def.add(name=name, op=op, input=inputs)
+    definition.ret["last"] = f"{nodes[-1][0]}:o:0"
     variables = {f"v_{i}": step_graph.Variable(f"v_{i}", f"{i}/v", True, _PS) for i in sizes}
 
     def type_of(tensor):
@@ -48,7 +50,7 @@ def make_chain():
 
     def chain(sizes) -> HandMadeStep:
         count = len(sizes)
-        nodes = [("x", "Placeholder", [])]
+        nodes = [("x", "Identity", ["batch"])]
         for i in range(1, count + 1):
             before = f"fwd_{i - 1}:o:0" if i > 1 else "x:o:0"
             nodes.append((f"read_{i}", "ReadVariableOp", [f"v_{i}"]))

@@ -68,6 +68,16 @@ def test_near_sizes_count_for_little():
     assert 1e5 < fitted.rate_bytes_per_s < 1e7
 
 
+@given(st.floats(0, 1000), st.integers(6, 12))
+def test_one_size_far_from_the_others_may_be_wrong(delay_s, count):
+    sizes_bytes = np.array([*range(1, count), 50 * count]) * 1_000_000
+    durations_s = _durations_s(sizes_bytes, 0.002, 1e8)
+    durations_s[-1] += delay_s
+    fitted = link.fit(sizes_bytes, durations_s)
+    assert fitted.rate_bytes_per_s == pytest.approx(1e8)
+    assert fitted.overhead_s == pytest.approx(0.002, abs=1e-9)
+
+
 def test_the_mean_link_has_the_mean_times():
     links = [link.Link(0.1, 100.0), link.Link(0.3, 300.0)]
     mean = link.mean(links)

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from tf_dynacomm import schedulers, timeline
 from tf_dynacomm.costs import LayerCosts
 from tf_dynacomm.plan import Plan
-from tf_dynacomm.profiling import link, measure, trace
+from tf_dynacomm.profiling import link, measure, measured_steps, trace
 
 _ELEMENTS = (1000, 500, 3000, 2000)
 _THREE = Plan([(1, 1), (2, 3), (4, 4)], [(4, 4), (2, 3), (1, 1)])
@@ -122,13 +122,28 @@ def test_two_segments_are_enough(measured):
     _assert_equal(measured(_costs(), plan).costs, _costs())
 
 
-def test_unknown_operations_lower_the_matched_share(measured, chain, make_traces):
-    worker, ps = make_traces(_costs(), _THREE)
-    for step in worker.steps.values():
-        step.operations.insert(0, trace.Operation("unknown", -0.21, 0.0))
-    found = measure.measure(worker, ps, chain.graph, chain.layers, _THREE)
-    assert found.matched_share == pytest.approx(0.5)  # The costs add up to 0.21 s of compute.
+@pytest.fixture
+def with_unknown(chain, make_traces):
+    """Measures a trace with unknown operations of so many seconds beside the 0.21 s of compute."""
+
+    def measured_with(seconds):
+        worker, ps = make_traces(_costs(), _THREE)
+        for step in worker.steps.values():
+            step.operations.insert(0, trace.Operation("unknown", -seconds, 0.0))
+        return measure.measure(worker, ps, chain.graph, chain.layers, _THREE)
+
+    return measured_with
+
+
+def test_unknown_operations_lower_the_matched_share(with_unknown):
+    found = with_unknown(0.07)
+    assert found.matched_share == pytest.approx(0.75)
     _assert_equal(found.costs, _costs())
+
+
+def test_a_trace_whose_operations_are_mostly_unknown_is_refused(with_unknown):
+    with pytest.raises(trace.TraceError, match=r"of worker is of another model.* 50% of"):
+        with_unknown(0.21)
 
 
 def test_every_operation_of_a_chain_is_matched(measured):
@@ -150,6 +165,16 @@ def test_one_segment_without_a_prior_is_an_error(measured):
         measured(_costs(), _ONE)
 
 
+def test_one_segment_without_a_prior_takes_the_overhead_of_empty_tensors(chain, make_traces):
+    worker, ps = make_traces(_costs(), _ONE)
+    for number, step in worker.steps.items():
+        there = ps["ps0"].steps[number]
+        step.transfers["counter"] = trace.Transfer("counter", 0.0, 10.0 * number + 0.003)
+        there.sent_s["counter"] = 10.0 * number
+    found = measure.measure(worker, ps, chain.graph, chain.layers, _ONE)
+    assert found.down.overhead_s == pytest.approx(0.003 + _costs().overhead_push_s)
+
+
 def test_a_trace_of_another_plan_is_an_error(chain, make_traces):
     worker, ps = make_traces(_costs(), _EACH)
     with pytest.raises(trace.TraceError, match="trace of worker holds no whole step"):
@@ -157,7 +182,7 @@ def test_a_trace_of_another_plan_is_an_error(chain, make_traces):
 
 
 def test_bytes_of_segments_are_those_of_their_layers(chain):
-    pull, push = measure.segment_bytes(chain.layers, _THREE)
+    pull, push = measured_steps.segment_bytes(chain.layers, _THREE)
     assert pull == [4000, 14000, 8000]
     assert push == [8000, 14000, 4000]
 
@@ -176,3 +201,36 @@ def test_the_mean_of_workers_is_the_mean_of_their_costs(measured):
 def test_the_mean_of_one_worker_is_its_own(measured):
     alone = measured(_costs(), _EACH)
     _assert_equal(measure.mean([alone]).costs, alone.costs)
+
+
+def test_the_time_of_the_ps_is_part_of_the_costs_and_of_the_span(chain, make_traces):
+    worker, ps = make_traces(_costs(), _THREE)
+    for step in ps["ps0"].steps.values():
+        last_s = max(t.arrived_s for t in step.transfers.values())
+        step.operations.append(trace.Operation("set_1", last_s, last_s + 0.5))
+    plain = measure.measure(*make_traces(_costs(), _THREE), chain.graph, chain.layers, _THREE)
+    found = measure.measure(worker, ps, chain.graph, chain.layers, _THREE)
+    assert found.costs.apply_s.tolist() == pytest.approx([0.5, 0, 0, 0])
+    assert found.span_s == pytest.approx(plain.span_s + 0.5)
+    assert timeline.simulate(found.costs, _THREE).iteration_s == pytest.approx(found.span_s)
+
+
+def test_steps_that_a_loop_ran_and_that_cannot_be_told_apart_are_an_error(chain, make_traces):
+    worker, ps = make_traces(_costs(), _THREE)
+    for step in worker.steps.values():
+        step.repeats = True
+    with pytest.raises(trace.TraceError, match="several steps in each call"):
+        measure.measure(worker, ps, chain.graph, chain.layers, _THREE)
+
+
+def test_hosts_without_a_step_in_common_are_an_error(chain, make_traces):
+    worker, ps = make_traces(_costs(), _THREE)
+    ps["ps0"].steps.update({-1 - n: ps["ps0"].steps.pop(n) for n in list(ps["ps0"].steps)})
+    with pytest.raises(trace.TraceError, match="no step in common"):
+        measure.measure(worker, ps, chain.graph, chain.layers, _THREE)
+
+
+def test_a_trace_without_transfers_is_an_error(chain):
+    alone = trace.HostTrace("gpu", {1: trace.StepTrace([trace.Operation("fwd_1", 0.0, 1.0)])})
+    with pytest.raises(trace.TraceError, match="trace of gpu holds no step that received anything"):
+        measure.measure(alone, {}, chain.graph, chain.layers, _THREE)

@@ -172,3 +172,33 @@ def test_clocks_that_cannot_agree_are_set_between_the_bounds():
 def test_nothing_exchanged_bounds_nothing():
     assert transfers.clock_offset({}, {}) == _NO_OFFSET
     assert transfers.clock_offset({1: trace.StepTrace()}, {2: trace.StepTrace()}) == _NO_OFFSET
+
+
+def test_an_empty_pull_and_its_token_take_what_the_quickest_took():
+    worker = _worker([*_PULLS, ("counter", 0.0, 2.0), ("late", 0.0, 9.0)], _PACKS)
+    worker.steps[7].sent_s["token"] = 3.0
+    ps = _ps(*_PUSHES, ("token", 0.0, 3.5))
+    ps.steps[7].sent_s.update({"counter": 1.75, "late": 1.0})
+    assert _read(worker, {"ps0": ps}).empty_round_trip_s() == 0.75
+
+
+def test_without_empty_tensors_nothing_is_known_of_a_round_trip():
+    assert _read(_worker(_PULLS, _PACKS), {"ps0": _ps(*_PUSHES)}).empty_round_trip_s() is None
+
+
+@pytest.mark.parametrize(
+    ("offset", "error_s"),
+    [((0.0, -0.125, 0.5), 0.5), ((8.0, 7.75, 8.25), 0.25), ((0.0, -np.inf, 0.5), 0.5)],
+)
+def test_an_offset_may_be_wrong_by_its_farther_known_bound(offset, error_s):
+    assert transfers.ClockOffset(*offset).error_s == error_s
+
+
+def test_clocks_that_nothing_bounds_are_taken_as_they_are():
+    assert _NO_OFFSET.error_s == 0.0
+
+
+def test_a_segment_in_the_body_of_a_loop_is_known():
+    worker = _worker([(f"while/body/_1/{n}", a, b) for n, a, b in _PULLS], _PACKS)
+    step = _read(worker, {"ps0": _ps(*_PUSHES)})
+    np.testing.assert_array_equal(step.pull_s, [2.0, 0.5])

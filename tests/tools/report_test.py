@@ -4,10 +4,10 @@ import json
 
 import pytest
 
-from tf_dynacomm import replan
+from tf_dynacomm import epoch_report
 from tf_dynacomm.tools import report
 
-MEASURED = replan.EpochReport(
+MEASURED = epoch_report.EpochReport(
     epoch=1,
     step_time_s=0.0213,
     predicted_step_time_s=0.0201,
@@ -23,7 +23,7 @@ MEASURED = replan.EpochReport(
     rate_up_bytes_per_s=790e6,
     replanned=True,
 )
-UNPLANNED = replan.EpochReport(epoch=2, step_time_s=0.03)
+UNPLANNED = epoch_report.EpochReport(epoch=2, step_time_s=0.03)
 
 
 def test_block_tells_all_that_was_measured_and_decided():
@@ -45,7 +45,7 @@ def test_block_without_plan_tells_the_step_time_only():
 
 
 def test_block_tells_why_a_plan_was_kept():
-    kept = replan.EpochReport(1, 0.02, pull_segments_after=2, reason="it is the best one")
+    kept = epoch_report.EpochReport(1, 0.02, pull_segments_after=2, reason="it is the best one")
 
     assert report.epoch_block(kept, {}).endswith("  plan      kept: it is the best one")
 
@@ -83,7 +83,7 @@ def test_summary_has_the_plan_that_was_in_use():
 
 
 def test_step_time_that_is_not_known_is_null(tmp_path):
-    unknown = replan.EpochReport(1, float("nan"))
+    unknown = epoch_report.EpochReport(1, float("nan"))
     content = report.summary([unknown], test_accuracy=0.5, test_loss=1.0)
 
     report.write_summary(tmp_path / "summary.json", content)

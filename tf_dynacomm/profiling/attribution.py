@@ -10,9 +10,8 @@ Names play no part in it, so that every Keras version and custom loop is read al
 
 from __future__ import annotations
 
-import collections
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from tf_dynacomm.runtime import layers as layers_lib
 from tf_dynacomm.runtime import step_graph
@@ -33,68 +32,79 @@ def attribute(graph: step_graph.StepGraph, layers: Sequence[layers_lib.Layer]) -
     """Finds the part of every operation that the worker computes.
 
     Operations that need no parameter, such as those of the input pipeline, belong to no part: they
-    need not wait for any pull.
+    need not wait for any pull. Gradients may come through layers above all that the step trains, as
+    in a GAN; the backward pass of those is then part of the highest trained layer's.
     """
     needs = _highest_needed(graph, layers)
-    serves = _highest_served(graph, layers)
-    parts: dict[str, Part] = {}
-    backward = False
-    reported = _reported(graph, layers, needs)
-    for node in graph.nodes.values():
-        needed, served = needs[node.name], serves.get(node.name)
-        if node.task != "worker" or not needed:
-            continue
-        if served is not None:
-            backward = backward or served < needed or node.name not in reported
-        in_backward = backward and served is not None
-        parts[node.name] = Part(BACKWARD, served) if in_backward else Part(FORWARD, needed)
-    return parts
+    pushed = _pushed(layers)
+    serves = _highest_served(graph, pushed)
+    # The layers that gradients come through: what needs less than them comes before the loss.
+    through = _highest_served(graph, {name: needs[name] for name in pushed})
+    behind_loss = [n for n in serves if needs[n] >= through[n]]
+    backward = _backward(behind_loss, _reported(graph, layers, needs), needs, serves)
+    return {
+        name: Part(BACKWARD, serves[name]) if name in backward else Part(FORWARD, needs[name])
+        for name, node in graph.nodes.items()
+        if node.task == step_graph.WORKER and needs[name]
+    }
 
 
-def _reported(graph, layers, needs: dict[str, int]) -> set[str]:
+def _pushed(layers) -> dict[str, int]:
+    """The nodes that make gradients, and the layers that these are of."""
+    numbered = enumerate(layers, start=1)
+    return {p.crossing.source.name: number for number, layer in numbered for p in layer.pushes}
+
+
+def _backward(
+    names: Sequence[str],
+    reported: Collection[str] | None,
+    needs: Mapping[str, int],
+    serves: Mapping[str, int],
+) -> set[str]:
+    """The nodes of the backward pass among those of the last layer, the loss, and behind it.
+
+    They are those that serve gradients alone. Where that tells nothing, they are all nodes from the
+    first on, in the order of the program, that serves a lower layer than it needs.
+    """
+    if reported is not None:
+        return {name for name in names if name not in reported}
+    begun = (i for i, name in enumerate(names) if serves[name] < needs[name])
+    return set(names[next(begun, len(names)) :])
+
+
+def _reported(graph, layers, needs: dict[str, int]) -> set[str] | None:
     """The nodes that anything but gradients needs: results, metrics, statistics.
 
-    In the order of the program, the backward pass begins with the first node that serves gradients
-    alone (or, where nothing is reported, with the first that serves a lower layer than it needs).
+    `None` where they tell nothing of the loss: it is not among them, or the gradients are, too.
     """
     gradients = {push.crossing.tensor for layer in layers for push in layer.pushes}
-    leaving = [c.tensor for c in graph.crossings if c.source.task == "worker"]
+    leaving = [c.tensor for c in graph.crossings if c.source.task == step_graph.WORKER]
     found = {step_graph.producer(t) for t in (*graph.results, *leaving) if t not in gradients}
     for node in reversed(graph.nodes.values()):
         if node.name in found:
             found.update(step_graph.producer(i) for i in node.inputs)
     observed = any(needs.get(name) == len(layers) for name in found)
-    return found if observed else set(graph.nodes)
+    return found if observed and found.isdisjoint(_pushed(layers)) else None
 
 
 def _highest_needed(graph, layers) -> dict[str, int]:
-    """For each node, the highest layer whose pulled parameters it needs; 0 for none."""
-    own = collections.defaultdict(int)
-    for number, layer in enumerate(layers, start=1):
-        for pull in layer.pulls:
-            own.update({c.source.name: number for c in pull.crossings})
+    """For each node, the highest layer whose parameters it needs, pulled or read anew; else 0."""
+    numbered = enumerate(layers, start=1)
+    own = {pull.variable.arg: number for number, layer in numbered for pull in layer.pulls}
     needed: dict[str, int] = {}
     for node in graph.nodes.values():
+        is_read = node.op == "ReadVariableOp"
         before = (needed.get(step_graph.producer(i), 0) for i in node.inputs)
-        needed[node.name] = max(own[node.name], *before, 0)
+        needed[node.name] = own.get(node.inputs[0], 0) if is_read else max(before, default=0)
     return needed
 
 
-def _highest_served(graph, layers) -> dict[str, int]:
-    """For each node, the highest layer whose gradient needs it; absent for none."""
+def _highest_served(graph, pushed: Mapping[str, int]) -> dict[str, int]:
+    """For each worker's node, the highest number of those pushed nodes that need it, if any."""
     served: dict[str, int] = {}
-    for number, layer in enumerate(layers, start=1):
-        for push in layer.pushes:
-            served[push.crossing.source.name] = number
     for node in reversed(graph.nodes.values()):
-        after = (
-            served[r] for r in graph.readers.get(node.name, ()) if _on_worker(graph, r, served)
-        )
-        highest = max(after, default=0)
-        if highest:
-            served[node.name] = max(served.get(node.name, 0), highest)
-    return served
-
-
-def _on_worker(graph, name: str, served: dict[str, int]) -> bool:
-    return name in served and graph.nodes[name].task == "worker"
+        if node.task == step_graph.WORKER:
+            after = (served.get(r, 0) for r in graph.readers.get(node.name, ()))
+            if highest := max([pushed.get(node.name, 0), *after]):
+                served[node.name] = highest
+    return dict(reversed(served.items()))

@@ -1,9 +1,11 @@
 """Compute time of each layer, from the operations that a worker's trace holds.
 
-Operations of a step run on several threads. A moment counts for the earliest part of the step
-(forward 1..L, then backward L..1) that computes in it, so that time on parallel threads is counted
-once and the layers' times add up to the time in which the worker computed. Pauses shorter than
-`_DISPATCH_S` between operations are the executor's and count for the operation that follows.
+Operations of a step run on several threads. What counts is the wall time of the critical lane, not
+the sum over the threads: a moment counts for the earliest part of the step (forward 1..L, then
+backward L..1) that computes in it, since that part is the one that what follows waits for. So time
+on parallel threads is counted once, and the layers' times add up to the time in which the worker
+computed. Pauses shorter than `_DISPATCH_S` between operations are the executor's and count for the
+operation that follows.
 """
 
 from __future__ import annotations
@@ -21,6 +23,21 @@ from tf_dynacomm.runtime import step_graph
 _DISPATCH_S = 100e-6
 
 
+@dataclasses.dataclass(frozen=True, slots=True)
+class Piece:
+    """Time in which the worker computed for one part of the step.
+
+    Attributes:
+      start_s: Its begin.
+      end_s: Its end.
+      rank: The part's place in the step: forward 1..L, then backward L..1, from 0.
+    """
+
+    start_s: float
+    end_s: float
+    rank: int
+
+
 @dataclasses.dataclass(frozen=True)
 class LayerTimes:
     """Compute time of one step.
@@ -30,12 +47,14 @@ class LayerTimes:
       backward_s: The same, backward.
       matched_s: Seconds of operations that were found in the traced graph.
       total_s: Seconds of all operations of the step.
+      pieces: When the worker computed for which part, in order.
     """
 
     forward_s: np.ndarray
     backward_s: np.ndarray
     matched_s: float
     total_s: float
+    pieces: tuple[Piece, ...] = ()
 
 
 class NameTable:
@@ -86,14 +105,15 @@ def layer_times(
         duration_s = operation.end_s - operation.start_s
         node = names.node(operation.node)
         total_s += duration_s
-        if node is not None or operation.node.startswith("dynacomm/"):
+        if node is not None or "dynacomm/" in operation.node:
             matched_s += duration_s
         part = last if node is None else parts.get(node)
         last = part or last
         if part is not None:
             ranked.append((operation.start_s, operation.end_s, _rank(part, num_layers)))
-    seconds = _first_come(ranked, 2 * num_layers)
-    return LayerTimes(seconds[:num_layers], seconds[num_layers:][::-1], matched_s, total_s)
+    pieces = first_come(ranked)
+    seconds = seconds_of(pieces, 2 * num_layers)
+    return LayerTimes(seconds[:num_layers], seconds[num_layers:][::-1], matched_s, total_s, pieces)
 
 
 def _rank(part: attribution.Part, num_layers: int) -> int:
@@ -103,9 +123,13 @@ def _rank(part: attribution.Part, num_layers: int) -> int:
     return 2 * num_layers - part.layer
 
 
-def _first_come(intervals: Sequence[tuple[float, float, int]], ranks: int) -> np.ndarray:
-    """Seconds of each rank, every moment given to the lowest rank that is active in it."""
-    seconds = np.zeros(ranks)
+def first_come(intervals: Sequence[tuple[float, float, int]]) -> tuple[Piece, ...]:
+    """Cuts time into pieces, every moment given to the lowest rank that is active in it.
+
+    Args:
+      intervals: (start, end, rank) of what is active, in seconds.
+    """
+    pieces: list[Piece] = []
     edges = sorted({t for start, end, _ in intervals for t in (start, end)})
     waiting = sorted(intervals)
     active: list[tuple[int, float]] = []
@@ -117,7 +141,22 @@ def _first_come(intervals: Sequence[tuple[float, float, int]], ranks: int) -> np
         while active and active[0][1] <= now:
             heapq.heappop(active)
         if active:
-            seconds[active[0][0]] += then - now
+            _extend(pieces, now, then, active[0][0])
         elif then - now < _DISPATCH_S:
-            seconds[waiting[position][2]] += then - now
+            _extend(pieces, now, then, waiting[position][2])
+    return tuple(pieces)
+
+
+def _extend(pieces: list[Piece], start_s: float, end_s: float, rank: int) -> None:
+    """Adds time to a rank: to the latest piece if it is that one's and goes on."""
+    if pieces and pieces[-1].rank == rank and pieces[-1].end_s == start_s:
+        start_s = pieces.pop().start_s
+    pieces.append(Piece(start_s, end_s, rank))
+
+
+def seconds_of(pieces: Iterable[Piece], ranks: int) -> np.ndarray:
+    """Adds up pieces by rank; shape (ranks,)."""
+    seconds = np.zeros(ranks)
+    for piece in pieces:
+        seconds[piece.rank] += piece.end_s - piece.start_s
     return seconds

@@ -30,7 +30,8 @@ def fit(size_bytes: Sequence[int], duration_s: Sequence[float]) -> Link | None:
     """Fits a link to measured transfers, robustly (Theil-Sen: the median of pairwise slopes).
 
     A slope is weighted by the difference of sizes that it rests on, so that pairs of nearly equal
-    sizes, whose slopes are noise, count for little.
+    sizes, whose slopes are noise, count for little. No weight is greater than the middle one, so
+    that one size far from all others cannot outvote them: of five sizes or more, one may be wrong.
 
     Returns:
       The link, or `None` when the transfers are of fewer than two sizes.
@@ -44,7 +45,8 @@ def fit(size_bytes: Sequence[int], duration_s: Sequence[float]) -> Link | None:
         return None
     first, second = np.array(pairs).T
     gaps = sizes[second] - sizes[first]
-    slope = _weighted_median((durations[second] - durations[first]) / gaps, np.abs(gaps))
+    weights = np.minimum(np.abs(gaps), np.median(np.abs(gaps)))
+    slope = _weighted_median((durations[second] - durations[first]) / gaps, weights)
     slope = max(slope, 0.0)
     overhead_s = max(float(np.median(durations - slope * sizes)), 0.0)
     return Link(overhead_s, 1 / slope if slope > 0 else np.inf)

@@ -1,60 +1,63 @@
 """TensorFlow's profiler service and its messages: the one place in `profiling` that knows them.
 
 Relies on: every `tf.distribute.Server` serving `tensorflow.ProfilerService/Profile`; its request
-taking `emit_xspace` (field 9), which returns the trace in the response (field 8). TensorFlow's own
-client instead has each host write its file to its own disk, where a chief on another machine cannot
-read it. gRPC for Python comes with TensorFlow.
+taking `emit_xspace` (field 9), which returns the trace in the response (field 8). A host of
+TensorFlow 2.20 does not know that field, and writes the trace to its own disk, as TensorFlow's own
+client has it, to `<repository_root>/<session_id>/<host_name>.xplane.pb`; there an operation on that
+host reads it, since the disk may be another machine's. A host serves one session at a time, and
+says so (`_BUSY`). gRPC for Python comes with TensorFlow.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import uuid
+from collections.abc import Mapping
 
 import grpc
-from google.protobuf import descriptor_pb2, descriptor_pool, message, message_factory
-from tensorflow.tsl.profiler.protobuf import profiler_options_pb2, xplane_pb2
+import tensorflow as tf
+from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
+from tensorflow.tsl.profiler.protobuf import profiler_options_pb2
 
 _METHOD = "/tensorflow.ProfilerService/Profile"
 _PACKAGE = "tf_dynacomm.profiler"
 _HOST_TRACER_LEVEL = 2  # Operations, executor and transfers.
-
-XSpace = xplane_pb2.XSpace
+# On the disk of a host; this process's own. Operations cannot delete, but empty a file.
+_FOLDER = f"/tmp/tf_dynacomm_{uuid.uuid4().hex}"
+_FILE = "trace"
+_BUSY = "Another profiling session active"
 
 
 class ServiceError(Exception):
-    """A host's profiler gave no trace."""
+    """A host's profiler gave no trace.
 
-
-def parse(data: bytes) -> XSpace:
-    """Parses a serialized `XSpace`.
-
-    Raises:
-      ValueError: If it is none, or cut short.
+    Attributes:
+      busy: Whether that is because a profiler session of someone else runs there.
     """
-    try:
-        return XSpace.FromString(data)
-    except message.DecodeError as e:
-        raise ValueError(str(e)) from e
+
+    def __init__(self, message: str):
+        super().__init__(message)
+        self.busy = _BUSY in message
 
 
 def profile(
-    addresses: Sequence[str], duration_s: float, timeout_s: float
-) -> dict[str, XSpace | ServiceError]:
+    devices: Mapping[str, str], duration_s: float, timeout_s: float
+) -> dict[str, bytes | ServiceError]:
     """Records all hosts at once for `duration_s` seconds.
 
     Args:
-      addresses: `host:port` of TensorFlow servers.
+      devices: The hosts: `host:port` of TensorFlow servers, each with the device of its task
+        (`/job:ps/task:0`) in the cluster that this process has joined.
       duration_s: Seconds to record.
       timeout_s: Seconds after which a host that has not answered is given up, besides
         `duration_s`.
 
     Returns:
-      The trace of each address, or why there is none.
+      The trace of each address, a serialized `XSpace`, or why there is none.
     """
-    channels = {a: grpc.insecure_channel(a, options=_CHANNEL_OPTIONS) for a in addresses}
+    channels = {a: grpc.insecure_channel(a, options=_CHANNEL_OPTIONS) for a in devices}
     try:
-        calls = {a: _call(channel, duration_s, timeout_s) for a, channel in channels.items()}
-        return {address: _result(call) for address, call in calls.items()}
+        calls = {a: _call(channel, a, duration_s, timeout_s) for a, channel in channels.items()}
+        return {a: _result(call, a, devices[a]) for a, call in calls.items()}
     finally:
         for channel in channels.values():
             channel.close()
@@ -63,7 +66,7 @@ def profile(
 _CHANNEL_OPTIONS = (("grpc.max_receive_message_length", -1), ("grpc.enable_http_proxy", 0))
 
 
-def _call(channel: grpc.Channel, duration_s: float, timeout_s: float) -> grpc.Future:
+def _call(channel: grpc.Channel, address: str, duration_s: float, timeout_s: float) -> grpc.Future:
     method = channel.unary_unary(
         _METHOD,
         request_serializer=_Request.SerializeToString,
@@ -73,15 +76,38 @@ def _call(channel: grpc.Channel, duration_s: float, timeout_s: float) -> grpc.Fu
     options = profiler_options_pb2.ProfileOptions(
         version=1, host_tracer_level=_HOST_TRACER_LEVEL, duration_ms=duration_ms
     )
-    request = _Request(duration_ms=duration_ms, opts=options, emit_xspace=True)
+    request = _Request(
+        duration_ms=duration_ms,
+        opts=options,
+        repository_root=_FOLDER,
+        session_id=_session(address),
+        host_name=_FILE,
+        emit_xspace=True,
+    )
     return method.future(request, timeout=duration_s + timeout_s)
 
 
-def _result(call: grpc.Future) -> XSpace | ServiceError:
+def _result(call: grpc.Future, address: str, device: str) -> bytes | ServiceError:
     try:
-        return call.result().xspace
+        return call.result().xspace or _take_file(address, device)
     except grpc.RpcError as e:
         return ServiceError(f"{e.code().name}: {e.details()}")
+    except tf.errors.OpError as e:
+        return ServiceError(f"its file cannot be read there: {e.message}")
+
+
+def _take_file(address: str, device: str) -> bytes:
+    """What a host of TensorFlow 2.20 has written; leaves an empty file there."""
+    path = f"{_FOLDER}/{_session(address)}/{_FILE}.xplane.pb"
+    with tf.device(device):
+        content = tf.io.read_file(path).numpy()
+        tf.io.write_file(path, "")
+    return content
+
+
+def _session(address: str) -> str:
+    """A name for the folder of a host, for several may share a disk."""
+    return address.replace(":", "_")
 
 
 def _messages():
@@ -91,7 +117,7 @@ def _messages():
         name="tf_dynacomm/profiler_service.proto",
         package=_PACKAGE,
         syntax="proto3",
-        dependency=[profiler_options_pb2.DESCRIPTOR.name, xplane_pb2.DESCRIPTOR.name],
+        dependency=[profiler_options_pb2.DESCRIPTOR.name],
     )
     request = file.message_type.add(name="ProfileRequest")
     request.field.add(name="duration_ms", number=1, type=field.TYPE_UINT64)
@@ -101,14 +127,13 @@ def _messages():
         type=field.TYPE_MESSAGE,
         type_name=f".{profiler_options_pb2.ProfileOptions.DESCRIPTOR.full_name}",
     )
+    request.field.add(name="repository_root", number=5, type=field.TYPE_STRING)
+    request.field.add(name="session_id", number=6, type=field.TYPE_STRING)
+    request.field.add(name="host_name", number=7, type=field.TYPE_STRING)
     request.field.add(name="emit_xspace", number=9, type=field.TYPE_BOOL)
     response = file.message_type.add(name="ProfileResponse")
-    response.field.add(
-        name="xspace",
-        number=8,
-        type=field.TYPE_MESSAGE,
-        type_name=f".{XSpace.DESCRIPTOR.full_name}",
-    )
+    # A message is on the wire as bytes are; it is left unparsed, since it can be large.
+    response.field.add(name="xspace", number=8, type=field.TYPE_BYTES)
     pool = descriptor_pool.Default()
     pool.Add(file)
     names = (f"{_PACKAGE}.ProfileRequest", f"{_PACKAGE}.ProfileResponse")

@@ -1,218 +1,180 @@
-"""Reads tf.profiler traces (`*.xplane.pb`): when every operation ran and every transfer arrived.
+"""Reads tf.profiler traces: when every operation ran and every transfer arrived.
 
-A trace has one file for each host, in TensorBoard's layout `plugins/profile/<run>/`. TensorFlow
-records an event `<node>:<type>` for every operation, inside an `ExecutorState::Process` event of
-the step's id, and `ExecutorState::ProcessAsync::Start` and `…::Done` for every `_Recv`: its request
-and its arrival. One step has the same id on the worker and on the PS. Each host's file counts its
-times from its own begin, which it tells. Times are turned into seconds since the start of the trace
-here, at the edge; nothing else knows of nano- or picoseconds.
+A trace has one file for each host, in TensorBoard's layout `plugins/profile/<run>/`: the profiler's
+own form (`*.xplane.pb`, see `xspace`), or Chrome-trace form as its viewers write it (`*.json.gz`,
+see `chrome_trace`). Each host's file counts its times from its own begin, which the profiler's own
+form tells. Times are turned into seconds since the start of the trace here, at the edge; nothing
+else knows of nano- or picoseconds.
 """
 
 from __future__ import annotations
 
-import bisect
-import collections
+import contextlib
 import dataclasses
+import gzip
+import io
+import mmap
 import os
 import pathlib
-import re
-from collections.abc import Iterable, Iterator, Mapping
+import shutil
+import tempfile
+import zlib
+from collections.abc import Callable, Iterable, Iterator, Mapping
 
-from tf_dynacomm.profiling import profiler_service
+from tf_dynacomm.profiling import chrome_trace, step_events, trace_files, xspace
+from tf_dynacomm.profiling.calls import Operation, StepId, StepTrace, Transfer
+from tf_dynacomm.profiling.trace_files import TraceError
 
-SUFFIX = ".xplane.pb"
-_HOST_PLANE = "/host:CPU"
-_PROCESS = "ExecutorState::Process"
-_BEGIN_STAT = "profile_start_time"
-_RECV_NAME = re.compile(r"/_\d+$")
+__all__ = [
+    "HostTrace",
+    "Operation",
+    "StepId",
+    "StepTrace",
+    "TraceError",
+    "Transfer",
+    "from_spaces",
+    "read",
+]
 
-
-class TraceError(Exception):
-    """A trace cannot be read, or does not hold what is asked of it."""
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class Operation:
-    """One run of an operation: node name, start and end (seconds since the trace's start)."""
-
-    node: str
-    start_s: float
-    end_s: float
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class Transfer:
-    """One tensor that a host received.
-
-    Attributes:
-      source: The node that made it, on the sending host.
-      requested_s: When this host asked for it; seconds since the trace's start.
-      arrived_s: When it was there.
-    """
-
-    source: str
-    requested_s: float
-    arrived_s: float
-
-
-@dataclasses.dataclass
-class StepTrace:
-    """What one host recorded of one step: its operations, and what it received and sent.
-
-    Attributes:
-      operations: In order of start.
-      transfers: By the node that made the tensor.
-      sent_s: When a node's tensor began to be handed over for sending, by node.
-    """
-
-    operations: list[Operation] = dataclasses.field(default_factory=list)
-    transfers: dict[str, Transfer] = dataclasses.field(default_factory=dict)
-    sent_s: dict[str, float] = dataclasses.field(default_factory=dict)
+Progress = Callable[[int], None]
+_KEPT_BYTES = 64_000_000
+_GZIP_MAGIC = b"\x1f\x8b"
 
 
 @dataclasses.dataclass(frozen=True)
 class HostTrace:
-    """What one host recorded: its name (from the file's) and its steps by id."""
+    """What one host recorded.
+
+    Attributes:
+      host: Its name, from the file's.
+      steps: Its steps by id.
+      task: Its task, such as `worker:0`; `None` where the trace does not tell.
+    """
 
     host: str
-    steps: dict[int, StepTrace]
+    steps: dict[StepId, StepTrace]
+    task: str | None = None
 
 
-def run_files(path: str | os.PathLike) -> list[pathlib.Path]:
-    """The files of a trace: of a file itself, a run's folder, or the latest run under a logdir.
-
-    Raises:
-      TraceError: If there are none.
-    """
-    path = pathlib.Path(path)
-    if path.is_file():
-        return [path]
-    for folder in (path, *_runs(path / "plugins" / "profile"), *_runs(path)):
-        files = sorted(folder.glob(f"*{SUFFIX}"))
-        if files:
-            return files
-    raise TraceError(f"{path}: no {SUFFIX} file here, nor under plugins/profile.")
-
-
-def _runs(folder: pathlib.Path) -> list[pathlib.Path]:
-    return sorted((p for p in folder.glob("*") if p.is_dir()), reverse=True)
-
-
-def read(files: Iterable[str | os.PathLike]) -> list[HostTrace]:
+def read(
+    files: Iterable[str | os.PathLike], progress: Progress = lambda size: None
+) -> list[HostTrace]:
     """Reads the files of one trace; all hosts' times start at the same moment.
 
+    Memory is bounded: of files of more than 64 MB together, only some of the steps are kept, each
+    n-th by its id, the same on all hosts; costs are medians over steps, of which there are plenty.
+
+    Args:
+      files: The files.
+      progress: Called with the bytes that have been read since the last call.
+
     Raises:
-      TraceError: If a file cannot be read or is not a trace.
+      TraceError: If a file cannot be read or is not a trace; it names the file.
     """
     paths = [pathlib.Path(f) for f in files]
-    return from_spaces({path.name.removesuffix(SUFFIX): _parse(path) for path in paths})
+    hosts: list[HostTrace] = []
+    with contextlib.ExitStack() as stack:
+        buffers, spaces = {}, {}
+        for path in paths:
+            with _blamed(path):
+                buffers[path] = stack.enter_context(_opened(path))
+        every = 1 + sum(map(len, buffers.values())) // _KEPT_BYTES
+        for path, buffer in buffers.items():
+            with _blamed(path):
+                if _is_chrome(path, buffer):
+                    hosts += _chrome_hosts(path, progress, every)
+                else:
+                    spaces[path] = _outline(buffer)
+        origin_ns = _origin_ns(spaces.values())
+        for path, space in spaces.items():
+            with _blamed(path):
+                found = step_events.collect(space.threads(origin_ns, progress), every)
+                hosts.append(HostTrace(trace_files.host_of(path), found.steps, found.task))
+    return hosts
 
 
-def from_spaces(spaces: Mapping[str, profiler_service.XSpace]) -> list[HostTrace]:
-    """Reads the hosts' parts of one trace; all hosts' times start at the same moment."""
-    planes = {host: plane for host, space in spaces.items() if (plane := _host_plane(space))}
-    begun_ns = {host: _begin_ns(space) for host, space in spaces.items()}
-    firsts_ns = (begun_ns[h] + line.timestamp_ns for h, p in planes.items() for line in p.lines)
-    first_ns = min(firsts_ns, default=0)
-    return [
-        HostTrace(h, _steps(planes[h], first_ns - begun_ns[h]) if h in planes else {})
-        for h in spaces
-    ]
+def from_spaces(spaces: Mapping[str, bytes]) -> list[HostTrace]:
+    """Reads the hosts' parts of one trace, serialized; their times start at the same moment.
+
+    Raises:
+      TraceError: If one is damaged or holds what the profiler refused.
+    """
+    outlines = {}
+    for host, data in spaces.items():
+        with _blamed(host):
+            outlines[host] = xspace.outline(data)
+    origin_ns = _origin_ns(outlines.values())
+    found = {h: step_events.collect(s.threads(origin_ns)) for h, s in outlines.items()}
+    return [HostTrace(host, steps.steps, steps.task) for host, steps in found.items()]
 
 
-def _begin_ns(space) -> int:
-    """When a host began to record; the times in its file count from there."""
-    for plane in space.planes:
-        names = _names(plane.stat_metadata)
-        for stat in plane.stats:
-            if names.get(stat.metadata_id) == _BEGIN_STAT:
-                return stat.uint64_value
-    return 0
+def _origin_ns(spaces: Iterable[xspace.Space]) -> int:
+    """The moment at which the first of the hosts' threads began."""
+    return min((s.first_ns for s in spaces if s.first_ns is not None), default=0)
 
 
-def _parse(path: pathlib.Path) -> profiler_service.XSpace:
+@contextlib.contextmanager
+def _blamed(source: pathlib.Path | str) -> Iterator[None]:
+    """Turns what goes wrong in reading into a `TraceError` that names the file."""
     try:
-        space = profiler_service.parse(path.read_bytes())
+        yield
+    except gzip.BadGzipFile as e:
+        raise TraceError(f"{source}: not a profiler trace, or a damaged one ({e}).") from e
     except OSError as e:
-        raise TraceError(f"{path}: {e.strerror or e}.") from e
-    except ValueError as e:
-        raise TraceError(f"{path}: not a profiler trace, or a truncated one.") from e
+        raise TraceError(f"{source}: {e.strerror or e}.") from e
+    except (AttributeError, EOFError, KeyError, TypeError, ValueError, zlib.error) as e:
+        raise TraceError(f"{source}: not a profiler trace, or a truncated one ({e}).") from e
+
+
+@contextlib.contextmanager
+def _opened(path: pathlib.Path) -> Iterator[xspace.Buffer]:
+    """The bytes of a file, without reading them into memory; a packed trace is unpacked to disk."""
+    with path.open("rb") as file, tempfile.TemporaryFile() as unpacked:
+        if path.name.endswith(trace_files.PACKED_XPLANE):
+            shutil.copyfileobj(gzip.GzipFile(fileobj=file), unpacked)
+            unpacked.flush()
+            file = unpacked
+        if not os.fstat(file.fileno()).st_size:
+            raise ValueError("it is empty")
+        with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as mapped:
+            yield mapped
+
+
+def _is_chrome(path: pathlib.Path, buffer: xspace.Buffer) -> bool:
+    return path.name.endswith(trace_files.CHROME) or bytes(buffer[:2]) == _GZIP_MAGIC
+
+
+def _outline(buffer: xspace.Buffer) -> xspace.Space:
+    space = xspace.outline(buffer)
     if not space.planes:
-        raise TraceError(f"{path}: not a profiler trace, or an empty one.")
+        raise ValueError("it has no planes")
     return space
 
 
-def _host_plane(space):
-    return next((p for p in space.planes if p.name == _HOST_PLANE and p.lines), None)
+def _chrome_hosts(path: pathlib.Path, progress: Progress, every: int) -> Iterator[HostTrace]:
+    with path.open("rb") as file:
+        counted = _Counted(file, progress)
+        packed = file.read(2) == _GZIP_MAGIC
+        file.seek(0)
+        binary = gzip.GzipFile(fileobj=counted) if packed else io.BufferedReader(counted)
+        with io.TextIOWrapper(binary, "utf-8") as text:
+            hosts = chrome_trace.hosts(text)
+    for host, threads in hosts.items():
+        found = step_events.collect(threads, every)
+        yield HostTrace(host or trace_files.host_of(path), found.steps, found.task)
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class _Event:
-    name: str
-    start_s: float
-    end_s: float
-    stats: dict[str, object]
+class _Counted(io.RawIOBase):
+    """A file that tells how much of it is read."""
 
+    def __init__(self, file, progress: Progress):
+        self._file = file
+        self._progress = progress
 
-def _names(metadata) -> dict[int, str]:
-    return {key: entry.name for key, entry in metadata.items()}
+    def readable(self) -> bool:
+        return True
 
-
-def _events(line, origin_ns: int, names: dict[int, str], stats: dict[int, str]) -> Iterator[_Event]:
-    line_ps = (line.timestamp_ns - origin_ns) * 1000
-    for event in line.events:
-        name = names.get(event.metadata_id, "")
-        if not name.startswith("ThreadpoolListener"):
-            start_ps = line_ps + event.offset_ps
-            values = {stats.get(s.metadata_id): _value(s, stats) for s in event.stats}
-            yield _Event(name, start_ps * 1e-12, (start_ps + event.duration_ps) * 1e-12, values)
-
-
-def _value(stat, names: dict[int, str]):
-    field = stat.WhichOneof("value")
-    value = getattr(stat, field) if field else None
-    return names.get(value) if field == "ref_value" else value
-
-
-def _steps(plane, origin_ns: int) -> dict[int, StepTrace]:
-    steps: dict[int, StepTrace] = collections.defaultdict(StepTrace)
-    requests: dict[tuple[int, str], float] = {}
-    arrivals: dict[tuple[int, str], float] = {}
-    names, stats = _names(plane.event_metadata), _names(plane.stat_metadata)
-    for line in plane.lines:
-        events = list(_events(line, origin_ns, names, stats))
-        _collect_operations(events, steps)
-        for event in events:
-            if event.stats.get("kernel_type") == "_Recv":
-                key = (event.stats.get("step_id"), _RECV_NAME.sub("", event.stats.get("name", "")))
-                found = requests if event.name.endswith("Start") else arrivals
-                found[key] = event.start_s
-    for (step, source), arrived_s in arrivals.items():
-        if (step, source) in requests:
-            transfer = Transfer(source, requests[step, source], arrived_s)
-            steps[step].transfers[source] = transfer
-    for step in steps.values():
-        step.operations.sort(key=lambda o: o.start_s)
-    return dict(steps)
-
-
-def _collect_operations(events: list[_Event], steps: dict[int, StepTrace]) -> None:
-    """Adds a thread's operations to the steps in whose `Process` events they lie."""
-    process = sorted(
-        (e.start_s, e.end_s, e.stats["id"])
-        for e in events
-        if e.name == _PROCESS and "id" in e.stats
-    )
-    starts = [start for start, _, _ in process]
-    for event in events:
-        node, colon, kind = event.name.rpartition(":")
-        if not colon or node.endswith(":") or not kind:
-            continue
-        index = bisect.bisect_right(starts, event.start_s) - 1
-        if index < 0 or event.end_s > process[index][1]:
-            continue
-        step = steps[process[index][2]]
-        if kind == "_Send":
-            step.sent_s[str(event.stats.get("from", ""))] = event.start_s
-        else:
-            step.operations.append(Operation(node, event.start_s, event.end_s))
+    def readinto(self, buffer) -> int:
+        size = self._file.readinto(buffer)
+        self._progress(size)
+        return size

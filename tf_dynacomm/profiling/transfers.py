@@ -11,7 +11,7 @@ import numpy as np
 
 from tf_dynacomm.profiling import trace
 
-_SEGMENT = re.compile(r"dynacomm/(pull|push)_(\d+)/(ps\d+)/\w+/pack(?:_\d+)?")
+_SEGMENT = re.compile(r"(?:.*/)?dynacomm/(pull|push)_(\d+)/(ps\d+)/\w+/pack(?:_\d+)?")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -25,6 +25,7 @@ class StepTransfers:
       push_arrived_s: When each push segment was at the PS.
       empty_push_s: Seconds that each tensor of a few bytes took to the PS before the first push:
         tokens, statistics, counters.
+      empty_pull_s: Seconds that each tensor outside segments took from a PS to the worker.
     """
 
     requested_s: float
@@ -32,11 +33,21 @@ class StepTransfers:
     push_ready_s: np.ndarray
     push_arrived_s: np.ndarray
     empty_push_s: np.ndarray
+    empty_pull_s: np.ndarray
 
     @property
     def pull_s(self) -> np.ndarray:
         """Seconds that each pull segment took: from the arrival of the one before it."""
         return np.diff(self.pull_arrived_s, prepend=self.requested_s)
+
+    def empty_round_trip_s(self) -> float | None:
+        """Seconds that a token takes to a PS, and an empty pull back; `None` if there were none.
+
+        The quickest of each: others shared the link with a segment.
+        """
+        if not len(self.empty_push_s) or not len(self.empty_pull_s):
+            return None
+        return float(self.empty_push_s.min() + self.empty_pull_s.min())
 
     def push_samples(self, size_bytes: Sequence[int]) -> list[tuple[float, float]]:
         """(bytes, seconds) of this step's pushes, for a fit of the link.
@@ -80,6 +91,15 @@ class ClockOffset:
     offset_s: float
     low_s: float
     high_s: float
+
+    @property
+    def error_s(self) -> float:
+        """The most by which the estimate can be wrong, as far as the bounds are known.
+
+        Delays from one host to the other, and so the overhead of a push, can be wrong by as much.
+        """
+        bounds_s = (self.high_s - self.offset_s, self.offset_s - self.low_s)
+        return max((bound_s for bound_s in bounds_s if np.isfinite(bound_s)), default=0.0)
 
 
 def clock_offset(
@@ -136,6 +156,7 @@ def step_transfers(
         _in_order(ready),
         _in_order({n: max(arrived) for n, arrived in pushed.items()}),
         _empty_pushes(here, there, min(ready.values(), default=np.inf)),
+        _empty_pulls(here, there),
     )
 
 
@@ -149,6 +170,20 @@ def _empty_pushes(
             for part, offset_s in ps
             for source, transfer in part.transfers.items()
             if not _SEGMENT.fullmatch(source) and worker.sent_s.get(source, np.inf) <= before_s
+        ]
+    )
+
+
+def _empty_pulls(
+    worker: trace.StepTrace, ps: Iterable[tuple[trace.StepTrace, float]]
+) -> np.ndarray:
+    """Delays of what the PS tasks sent to the worker outside segments."""
+    return np.array(
+        [
+            transfer.arrived_s - (part.sent_s[source] - offset_s)
+            for source, transfer in worker.transfers.items()
+            for part, offset_s in ps
+            if not _SEGMENT.fullmatch(source) and source in part.sent_s
         ]
     )
 

@@ -21,6 +21,7 @@ from tf_dynacomm import costs as costs_lib
 from tf_dynacomm import models, schedulers, timeline, timeline_plot, timeline_trace
 from tf_dynacomm.schedulers import exhaustive
 from tf_dynacomm.tools import command, quantities
+from tf_dynacomm.tools import table as table_lib
 
 _COSTS = flags.DEFINE_string("costs", None, "File of measured costs.")
 _MODEL = flags.DEFINE_enum(
@@ -144,11 +145,8 @@ def table(steps: dict[str, timeline.Timeline], limit_s: float) -> str:
       steps: The steps by their schedulers.
       limit_s: The bound that they are compared with.
     """
-    rows = [_HEADER, *(_row(name, step, limit_s) for name, step in steps.items())]
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    return "\n".join(
-        "  ".join([row[0].ljust(widths[0]), *map(str.rjust, row[1:], widths[1:])]) for row in rows
-    )
+    rows = (_row(name, step, limit_s) for name, step in steps.items())
+    return table_lib.table(_HEADER, rows)
 
 
 def _row(name: str, step: timeline.Timeline, limit_s: float) -> tuple[str, ...]:

@@ -8,14 +8,16 @@ import pathlib
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from tf_dynacomm.tools import table as table_lib
+
 if TYPE_CHECKING:
-    from tf_dynacomm import replan
+    from tf_dynacomm import epoch_report
 
 _UNKNOWN = "?"
 _TABLE_HEADER = ("epoch", "step", "predicted", "pull segments", "push segments", "matched", "then")
 
 
-def epoch_block(report: replan.EpochReport, logs: Mapping[str, float]) -> str:
+def epoch_block(report: epoch_report.EpochReport, logs: Mapping[str, float]) -> str:
     """Describes an epoch and what was decided at its end, in a few lines.
 
     Args:
@@ -39,18 +41,13 @@ def epoch_block(report: replan.EpochReport, logs: Mapping[str, float]) -> str:
     return "\n".join(f"  {label:<9} {text}" for label, text in lines)
 
 
-def table(reports: Sequence[replan.EpochReport]) -> str:
+def table(reports: Sequence[epoch_report.EpochReport]) -> str:
     """Describes all epochs, a line for each, with the plan that was in use during the epoch."""
-    rows = [_TABLE_HEADER, *map(_row, reports)]
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    return "\n".join(
-        "   ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=True))
-        for row in rows
-    )
+    return table_lib.table(_TABLE_HEADER, map(_row, reports), gap=3, left=0)
 
 
 def summary(
-    reports: Sequence[replan.EpochReport], *, test_accuracy: float, test_loss: float
+    reports: Sequence[epoch_report.EpochReport], *, test_accuracy: float, test_loss: float
 ) -> dict[str, Any]:
     """Returns what the table tells, and the model's test results, in a form for JSON.
 
@@ -84,7 +81,7 @@ def write_summary(path: str | pathlib.Path, content: Mapping[str, Any]) -> None:
     pathlib.Path(path).write_text(json.dumps(content, indent=2, allow_nan=False) + "\n")
 
 
-def _row(report: replan.EpochReport) -> tuple[str, ...]:
+def _row(report: epoch_report.EpochReport) -> tuple[str, ...]:
     return (
         f"{report.epoch}",
         _time(report.step_time_s),
@@ -110,17 +107,17 @@ def _share(share: float | None) -> str:
     return _UNKNOWN if share is None else f"{share:.1%}"
 
 
-def _predictions(report: replan.EpochReport) -> str:
+def _predictions(report: epoch_report.EpochReport) -> str:
     before, after = report.predicted_step_time_s, report.predicted_next_step_time_s
     return f"{_time(before)} → {_time(after)}"
 
 
-def _segments(direction: str, report: replan.EpochReport) -> str:
+def _segments(direction: str, report: epoch_report.EpochReport) -> str:
     before = getattr(report, f"{direction}_segments_before")
     return f"{before} → {getattr(report, f'{direction}_segments_after')}"
 
 
-def _link(direction: str, report: replan.EpochReport) -> str:
+def _link(direction: str, report: epoch_report.EpochReport) -> str:
     overhead_s, rate = {
         "pull": (report.overhead_pull_s, report.rate_down_bytes_per_s),
         "push": (report.overhead_push_s, report.rate_up_bytes_per_s),
@@ -132,7 +129,7 @@ def _link(direction: str, report: replan.EpochReport) -> str:
     return f"{direction} Δt {_time(overhead_s)}, {rate_text}"
 
 
-def _decision(report: replan.EpochReport) -> str:
+def _decision(report: epoch_report.EpochReport) -> str:
     if report.replanned:
         return "new, from the trace of this epoch"
     return f"kept: {report.reason}" if report.reason else "kept"
