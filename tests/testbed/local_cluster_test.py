@@ -11,7 +11,7 @@ import time
 import pytest
 
 from tf_dynacomm import cluster_config
-from tf_dynacomm.testbed import local_cluster
+from tf_dynacomm.testbed import local_cluster, network
 
 _DEADLINE_S = 60
 _TASKS = (("worker", 0), ("worker", 1), ("ps", 0))
@@ -84,10 +84,10 @@ def test_server_that_does_not_listen_is_told(monkeypatch):
 def test_taken_ports_are_tried_again_with_others(monkeypatch):
     _no_listener(monkeypatch, f"import sys; sys.exit({errno.EADDRINUSE})")
     chosen = []
-    free_addresses = local_cluster._free_addresses
+    free_addresses = network.free_addresses
     monkeypatch.setattr(
-        local_cluster,
-        "_free_addresses",
+        network,
+        "free_addresses",
         lambda counts: chosen.append(free_addresses(counts)) or chosen[-1],
     )
 

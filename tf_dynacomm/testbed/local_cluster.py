@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-import contextlib
 import errno
 import json
 import os
-import socket
 import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Mapping
 from typing import IO
 
 from tf_dynacomm import cluster_config
-from tf_dynacomm.tools import server
+from tf_dynacomm.testbed import links as links_lib
+from tf_dynacomm.testbed import network
 
-_HOST = "127.0.0.1"
 _START_ATTEMPTS = 5
 _POLL_INTERVAL_S = 0.05
 _STDERR_TAIL_BYTES = 4096
@@ -26,10 +23,10 @@ _STDERR_TAIL_BYTES = 4096
 class LocalCluster:
     """Worker and parameter server processes that live as long as a `with` block.
 
-    The processes listen on loopback ports that were free, and end with the block, however it is
-    left. They end too when this process dies without a chance to clean up: each reads from a pipe
-    that only this process holds open. What they print is kept in unnamed files, so nothing is left
-    behind either.
+    The processes listen on loopback ports that were free, or in the network that `links` builds,
+    and end with the block, however it is left. They end too when this process dies without a chance
+    to clean up: each reads from a pipe that only this process holds open. What they print is kept
+    in unnamed files, so nothing is left behind either.
 
         with LocalCluster(workers=2, ps=1) as cluster:
             resolver = tf.distribute.cluster_resolver.SimpleClusterResolver(
@@ -40,11 +37,12 @@ class LocalCluster:
     Args:
       workers: How many workers, at least one.
       ps: How many parameter servers, at least one.
+      links: The links between them, if loopback is not to be as fast as it is.
       start_timeout_s: How long to wait, in seconds, until all of them listen.
       environment: Variables to add to the environment of the processes.
 
     Attributes:
-      cluster_spec: Addresses (`127.0.0.1:port`) by job name; empty outside the block.
+      cluster_spec: Addresses (`host:port`) by job name; empty outside the block.
 
     Raises:
       ValueError: `workers` or `ps` is less than one.
@@ -57,6 +55,7 @@ class LocalCluster:
         workers: int = 1,
         ps: int = 1,
         *,
+        links: links_lib.Links | None = None,
         start_timeout_s: float = 120.0,
         environment: Mapping[str, str] | None = None,
     ):
@@ -65,6 +64,8 @@ class LocalCluster:
         if ps < 1:
             raise ValueError(f"`ps` ({ps}) must be at least 1.")
         self._counts = {"worker": workers, "ps": ps}
+        self._links = links
+        self._network: network.Network | None = None
         self._start_timeout_s = start_timeout_s
         self._environment = {**os.environ, **(environment or {})}
         self._processes: dict[tuple[str, int], subprocess.Popen] = {}
@@ -113,7 +114,10 @@ class LocalCluster:
 
     def _start(self) -> None:
         for attempts_left in reversed(range(_START_ATTEMPTS)):
-            self.cluster_spec = _free_addresses(self._counts)
+            self._network = (
+                self._links.open(self._counts) if self._links else network.Network(self._counts)
+            )
+            self.cluster_spec = self._network.cluster_spec
             tasks = [(job, task) for job, count in self._counts.items() for task in range(count)]
             for job, task in tasks:
                 self._launch(job, task)
@@ -129,20 +133,24 @@ class LocalCluster:
         if (job, task) not in self._stderr:
             self._stderr[job, task] = tempfile.TemporaryFile(mode="a+b")  # noqa: SIM115
         stderr = self._stderr[job, task]
-        tf_config = {"cluster": self.cluster_spec, "task": {"type": job, "index": task}}
+        tf_config = {
+            "cluster": self._network.task_spec(job, task),
+            "task": {"type": job, "index": task},
+        }
         self._processes[job, task] = subprocess.Popen(
-            [sys.executable, "-m", server.__name__, "--tied_to_stdin"],
+            self._network.server_command(job, task),
             env={**self._environment, "TF_CONFIG": json.dumps(tf_config)},
             stdin=subprocess.PIPE,
             stdout=stderr,
             stderr=stderr,
             start_new_session=True,  # Ctrl-C in the terminal is for this process, which cleans up.
         )
+        self._network.started(job, task, self.pid(job, task))
 
     def _wait_until_listening(self, tasks: list[tuple[str, int]]) -> None:
         deadline_s = time.monotonic() + self._start_timeout_s
         for job, task in tasks:
-            while not cluster_config.listens(self.cluster_spec[job][task]):
+            while not cluster_config.listens(self._network.task_spec(job, task)[job][task]):
                 self._check_is_running(job, task)
                 if time.monotonic() > deadline_s:
                     raise TimeoutError(
@@ -167,21 +175,11 @@ class LocalCluster:
             self.kill(job, task)
         self._processes.clear()
         self.cluster_spec = {}
+        if self._links is not None:
+            self._links.close()
         while self._stderr:
             self._stderr.popitem()[1].close()
 
 
 class _PortTakenError(RuntimeError):
     """A port was taken between its choice and its use."""
-
-
-def _free_addresses(counts: Mapping[str, int]) -> dict[str, list[str]]:
-    """Returns loopback addresses that nobody listens on, all different."""
-    with contextlib.ExitStack() as held:
-
-        def free_address() -> str:
-            holder = held.enter_context(socket.socket())
-            holder.bind((_HOST, 0))
-            return f"{_HOST}:{holder.getsockname()[1]}"
-
-        return {job: [free_address() for _ in range(count)] for job, count in counts.items()}

@@ -1,0 +1,47 @@
+"""All contenders on a grid: four models, three bandwidths, two latencies.
+
+    python -m benchmarks.testbed_grid
+
+Models are at 1/8 scale with 0.5 s of forward and 1 s of backward computation. Each latency of each
+model has a cluster of its own. Writes `results/testbed_grid.json` after each cell, so that what has
+been measured is there if it is ended early, and `RESULTS.md`.
+"""
+
+from __future__ import annotations
+
+import itertools
+
+from absl import flags
+
+from benchmarks import testbed_results
+from tf_dynacomm.bench.workload import Cell, Rate, Workload
+from tf_dynacomm.tools import bench, command, environment
+
+_MODELS = flags.DEFINE_list(
+    "grid_models",
+    [
+        f"emulated:{model}:0.125:0.5:1.0"
+        for model in ("vgg19", "googlenet", "inception_v4", "resnet152")
+    ],
+    "The models.",
+)
+_RATES = flags.DEFINE_list("grid_rates", ["100mbit", "250mbit", "1gbit"], "The bandwidths.")
+_LATENCIES_MS = flags.DEFINE_list("grid_latencies_ms", ["0", "10"], "Added latencies each way.")
+
+
+def main(argv: list[str]) -> None:
+    """Runs the grid."""
+    del argv
+    environment.load_tensorflow()
+    from tf_dynacomm.bench import cells
+
+    rates = [Rate(text, bench.rate_bytes_per_s(text)) for text in _RATES.value]
+    kept = []
+    for model, latency_ms in itertools.product(_MODELS.value, _LATENCIES_MS.value):
+        cell = Cell(Workload.parse(model), float(latency_ms) / 1e3, 1)
+        kept += cells.run(cell, rates, bench.settings(), print)
+        testbed_results.keep("grid", kept)
+
+
+if __name__ == "__main__":
+    command.run(main)

@@ -1,0 +1,131 @@
+"""What the testbed has shown so far: keeps each experiment's numbers, and writes `RESULTS.md`.
+
+    python -m benchmarks.testbed_results
+
+writes it again from the numbers that are kept in `results/testbed_*.json`.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import json
+from collections.abc import Sequence
+
+from benchmarks import results
+from tf_dynacomm.bench import contenders, plot, rows
+
+_INTRODUCTION = """\
+Real TensorFlow clusters on one machine: one process for each task, gRPC, and links that are shaped
+(see `tf_dynacomm/testbed`). Models named `emulated:ARCHITECTURE:SCALE:FORWARD_S:BACKWARD_S` have
+the tensors of the architecture at a scale, and a worker that sleeps for as long as an accelerator
+would compute. Within a cell all contenders take turns on one running cluster, with plans from the
+same measured costs: ratios are worth more than seconds."""
+_GRID_NOTE = """\
+Ratios are medians over the rounds. *bound* is the model's best step of the paper's kind if
+transmissions cost their bytes only; *duplex* what computation, the way down or the way up takes by
+itself."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Moment:
+    """A step of a training whose surroundings change.
+
+    Attributes:
+      run: Which training: with re-planning or without.
+      epoch: The epoch, from 1.
+      step_s: Median seconds of the epoch's steps, by worker.
+      pulls: Pull segments of the plans in force at its end, by worker.
+      pushes: The same of pushes.
+    """
+
+    run: str
+    epoch: int
+    step_s: list[float]
+    pulls: list[int]
+    pushes: list[int]
+
+
+def keep(name: str, kept: Sequence) -> None:
+    """Keeps an experiment's rows or moments, and writes `RESULTS.md`."""
+    path = _path(name)
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(json.dumps([dataclasses.asdict(one) for one in kept], indent=1) + "\n")
+    write()
+
+
+def write() -> None:
+    """Writes `RESULTS.md` from all that is kept, and a chart of each experiment with contenders."""
+    tables = []
+    for path in sorted(results.picture_path("any").parent.glob("testbed_*.json")):
+        name = path.stem.removeprefix("testbed_")
+        kept = json.loads(path.read_text())
+        if kept and "contender" in kept[0]:
+            cells = rows.read_json(path)
+            tables.append(cells_table(name, cells))
+            plot.write(path.with_suffix(".png"), cells)
+        elif kept and "epoch" in kept[0]:
+            tables.append(moments_table(name, [Moment(**moment) for moment in kept]))
+    results.write("results", "Measured on the testbed", _INTRODUCTION, tables)
+
+
+def cells_table(name: str, kept: Sequence[rows.Row]) -> results.Table:
+    """One line for each cell: the ratios to stock, and what became of the bounds."""
+    shown = [c for c in contenders.NAMES if any(row.contender == c for row in kept)]
+    header = ("model", "rate", "latency", "workers", "stock [s]", *shown[1:], "best other")
+    header += ("dynacomm/best", "/bound", "/duplex", "/predicted", "links")
+    lines = [
+        _line(list(cell), shown)
+        for _, cell in itertools.groupby(
+            kept, lambda row: (row.model, row.rate, row.latency_s, row.workers)
+        )
+    ]
+    return results.Table(f"{name}: step against stock's", header, tuple(lines), _GRID_NOTE, ".3f")
+
+
+def _line(cell: Sequence[rows.Row], shown: Sequence[str]) -> tuple[results.Cell, ...]:
+    by_name = {row.contender: row for row in cell}
+    ours, any_row = by_name.get("dynacomm"), cell[0]
+    others = {name: row.median_step_s for name, row in by_name.items() if name != "dynacomm"}
+    best = min(others, key=others.get, default=None)
+    stock = by_name.get(contenders.STOCK)
+    quotients: tuple[results.Cell, ...] = (None,) * 4
+    if ours is not None:
+        against = (others.get(best), ours.bound_s, ours.duplex_limit_s, ours.predicted_s)
+        quotients = tuple(other and ours.median_step_s / other for other in against)
+    return (
+        any_row.model,
+        any_row.rate,
+        f"{any_row.latency_s * 1e3:g} ms",
+        f"{any_row.workers}",
+        stock and stock.median_step_s,
+        *(by_name[name].ratio_to_stock if name in by_name else None for name in shown[1:]),
+        best,
+        *quotients,
+        any_row.links,
+    )
+
+
+def moments_table(name: str, kept: Sequence[Moment]) -> results.Table:
+    """One line for each epoch of each run."""
+    workers = range(len(kept[0].step_s))
+    header = ("run", "epoch", *(f"worker {w} [s]" for w in workers), "pulls", "pushes")
+    lines = tuple(
+        (
+            moment.run,
+            f"{moment.epoch}",
+            *moment.step_s,
+            ", ".join(map(str, moment.pulls)),
+            ", ".join(map(str, moment.pushes)),
+        )
+        for moment in kept
+    )
+    return results.Table(f"{name}: median step of each epoch", header, lines, form=".3f")
+
+
+def _path(name: str):
+    return results.picture_path(f"testbed_{name}").with_suffix(".json")
+
+
+if __name__ == "__main__":
+    write()

@@ -1,0 +1,58 @@
+import dataclasses
+import json
+
+import pytest
+
+from benchmarks import results, testbed_results
+from tf_dynacomm.bench import rows
+
+pytest.importorskip("matplotlib")
+
+
+def _row(contender: str, step_s: float) -> rows.Row:
+    fields = {field.name: 1.0 for field in dataclasses.fields(rows.Row)}
+    names = {"model": "vgg19", "rate": "1gbit", "contender": contender, "links": "relay"}
+    counts = {
+        "latency_s": 0.01,
+        "workers": 1,
+        "median_step_s": step_s,
+        "ratio_to_stock": step_s / 2,
+    }
+    return rows.Row(**{**fields, **names, **counts})
+
+
+@pytest.fixture
+def folder(monkeypatch, tmp_path):
+    monkeypatch.setattr(results, "FOLDER", tmp_path)
+    return tmp_path
+
+
+def test_cell_is_one_line_with_the_best_of_the_others():
+    cell = [_row("stock", 2.0), _row("sequential", 4.0), _row("ibatch", 1.5), _row("dynacomm", 1.2)]
+
+    table = testbed_results.cells_table("grid", cell)
+    line = dict(zip(table.header, table.rows[0], strict=True))
+    assert (line["stock [s]"], line["sequential"], line["dynacomm"]) == (2.0, 2.0, 0.6)
+    assert line["best other"] == "ibatch"
+    assert line["dynacomm/best"] == pytest.approx(0.8)
+    assert line["latency"] == "10 ms"
+
+
+def test_cell_without_stock_and_dynacomm_has_gaps():
+    table = testbed_results.cells_table("grid", [_row("sequential", 4.0)])
+
+    line = dict(zip(table.header, table.rows[0], strict=True))
+    assert line["stock [s]"] is None
+    assert line["dynacomm/best"] is None
+
+
+def test_page_holds_all_that_is_kept(folder, capsys):
+    testbed_results.keep("grid", [_row("stock", 2.0), _row("dynacomm", 1.2)])
+    testbed_results.keep("link_change", [testbed_results.Moment("fresh", 6, [0.5], [3], [2])])
+
+    page = (folder / "RESULTS.md").read_text()
+    assert "### grid: step against stock's" in page
+    assert "### link_change: median step of each epoch" in page
+    assert (folder / "results" / "testbed_grid.png").exists()
+    kept = json.loads((folder / "results" / "testbed_link_change.json").read_text())
+    assert kept[0]["step_s"] == [0.5]

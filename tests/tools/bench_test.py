@@ -1,0 +1,93 @@
+import json
+import pathlib
+import subprocess
+import sys
+
+import pytest
+from absl import flags
+from absl.testing import flagsaver
+
+from tf_dynacomm.tools import bench, command
+
+
+@pytest.fixture(autouse=True)
+def parsed_flags():
+    with flagsaver.flagsaver():
+        flags.FLAGS.mark_as_parsed()
+        yield
+
+
+@pytest.mark.parametrize(
+    ("text", "rate"),
+    [("250mbit", 31.25e6), ("1gbit", 125e6), ("1Gbps", 125e6), ("30MB/s", 30e6), ("800kbit", 1e5)],
+)
+def test_rates_are_read_as_tc_writes_them(text, rate):
+    assert bench.rate_bytes_per_s(text) == pytest.approx(rate)
+
+
+@pytest.mark.parametrize("text", ["fast", "0mbit", "1.2.3gbit", "-1mbit", "mbit"])
+def test_other_rates_are_refused(text):
+    with pytest.raises(ValueError, match="must be"):
+        bench.rate_bytes_per_s(text)
+
+
+def test_grid_has_every_combination():
+    with flagsaver.flagsaver(
+        models=["small_cnn", "emulated:vgg19:0.1:1:1"], latencies_ms=["0", "10"], workers=["1", "2"]
+    ):
+        cells, rates = bench.grid()
+
+    assert len({(cell.workload.name, cell.latency_s, cell.workers) for cell in cells}) == 8
+    assert cells[1].latency_s == 0.01
+    assert [rate.text for rate in rates] == ["250mbit"]
+
+
+@pytest.mark.parametrize(
+    ("flag", "values"),
+    [("models", ["lenet"]), ("rates", ["fast"]), ("latencies_ms", ["-1"]), ("workers", ["0"])],
+)
+def test_wrong_values_are_told_with_their_flag(flag, values):
+    with (
+        flagsaver.flagsaver(**{flag: values}),
+        pytest.raises(command.UserError, match=f"--{flag}: "),
+    ):
+        bench.grid()
+
+
+def test_unknown_contender_is_told():
+    with (
+        flagsaver.flagsaver(contenders=["stock", "best"]),
+        pytest.raises(command.UserError, match="--contenders: 'best' must be of stock"),
+    ):
+        bench.settings()
+
+
+def test_settings_follow_the_flags():
+    with flagsaver.flagsaver(rounds=2, steps=7, links="relay", ps_rate="1gbit"):
+        settings = bench.settings()
+
+    assert (settings.rounds, settings.steps, settings.how) == (2, 7, "relay")
+    assert settings.ps_bytes_per_s == pytest.approx(125e6)
+
+
+@pytest.mark.cluster
+def test_command_measures_and_writes(tmp_path):
+    files = {name: tmp_path / f"out.{name}" for name in ("json", "csv")}
+    ran = subprocess.run(
+        [
+            *(sys.executable, "-m", bench.__name__),
+            "--models=emulated:vgg19:0.001:0.01:0.02",
+            "--contenders=stock,dynacomm",
+            *("--rates=100mbit", "--rounds=1", "--steps=1", "--links=relay"),
+            *(f"--{name}={file}" for name, file in files.items()),
+        ],
+        capture_output=True,
+        text=True,
+        cwd=pathlib.Path(bench.__file__).parents[2],
+    )
+
+    assert ran.returncode == 0, ran.stderr
+    assert "links: relay" in ran.stdout
+    rows = json.loads(files["json"].read_text())
+    assert [row["contender"] for row in rows] == ["stock", "dynacomm"]
+    assert files["csv"].read_text().count("\n") == 3

@@ -1,0 +1,1 @@
+"""Benchmarks on the testbed: contenders side by side on one running cluster."""
