@@ -1,0 +1,119 @@
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from tf_dynacomm import keras3
+from tf_dynacomm.keras3 import internals, models
+
+
+@pytest.fixture
+def strategy():
+    """Any strategy: what is tested here does not train."""
+    return tf.distribute.OneDeviceStrategy("/cpu:0")
+
+
+class _Model(keras.Model):
+    def __init__(self):
+        super().__init__()
+        self.dense = keras.layers.Dense(1)
+
+    def call(self, x):
+        return self.dense(x)
+
+
+def _functional():
+    inputs = keras.Input([2])
+    return keras.Model(inputs, keras.layers.Dense(1)(inputs))
+
+
+_KINDS = {
+    "sequential": lambda: keras.Sequential([keras.Input([2]), keras.layers.Dense(1)]),
+    "functional": _functional,
+    "subclassed": _Model,
+}
+
+
+def _adopted(model) -> bool:
+    entry_points = ("fit", "evaluate", "predict", "make_train_function", "get_metrics_result")
+    return all(
+        getattr(getattr(model, name), "__func__", None) is getattr(models, name)
+        for name in entry_points
+    )
+
+
+@pytest.mark.parametrize("kind", _KINDS)
+def test_models_made_in_the_scope_are_adopted(strategy, kind):
+    with keras3.Scope(strategy, strategy.scope()):
+        model = _KINDS[kind]()
+    assert _adopted(model)
+    assert model.distribute_strategy is strategy
+
+
+@pytest.mark.parametrize("kind", _KINDS)
+def test_other_models_are_left_alone(strategy, kind):
+    before = _KINDS[kind]()
+    with models.adopting(strategy):  # As while a scope is open in another thread.
+        meanwhile = _KINDS[kind]()
+    for model in (before, meanwhile, _KINDS[kind]()):
+        assert not _adopted(model)
+
+
+def test_keras_is_as_it_was_when_all_scopes_are_left(strategy):
+    made = internals.tf_trainer.TensorFlowTrainer.__init__
+    scope = keras3.Scope(strategy, strategy.scope())
+    with scope:
+        with scope, keras3.Scope(strategy, strategy.scope()):
+            pass
+        assert internals.tf_trainer.TensorFlowTrainer.__init__ is not made
+    assert internals.tf_trainer.TensorFlowTrainer.__init__ is made
+
+
+def test_keras_is_as_it_was_after_an_error_in_a_scope(strategy):
+    made = internals.tf_trainer.TensorFlowTrainer.__init__
+    with pytest.raises(RuntimeError, match="inside"), keras3.Scope(strategy, strategy.scope()):
+        raise RuntimeError("inside")
+    assert internals.tf_trainer.TensorFlowTrainer.__init__ is made
+
+
+def test_a_model_saved_in_the_scope_is_an_ordinary_one_outside(strategy, tmp_path):
+    with keras3.Scope(strategy, strategy.scope()):
+        model = _functional()
+        model.compile("sgd", "mse")
+    model.save(tmp_path / "model.keras")
+    loaded = keras.models.load_model(tmp_path / "model.keras")
+    assert not _adopted(loaded)
+    np.testing.assert_array_equal(loaded.get_weights()[0], model.get_weights()[0])
+    with keras3.Scope(strategy, strategy.scope()):
+        assert _adopted(keras.models.load_model(tmp_path / "model.keras"))
+        assert _adopted(keras.models.clone_model(model))
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"jit_compile": True}, r'`jit_compile` \(True\) must be "auto" or False'),
+        ({"run_eagerly": True}, r"`run_eagerly` \(True\) must be False"),
+    ],
+)
+def test_steps_that_workers_cannot_run_are_refused(strategy, options, message):
+    with keras3.Scope(strategy, strategy.scope()):
+        model = _functional()
+        model.compile("sgd", "mse", **options)
+    for make in (model.make_train_function, model.make_test_function, model.make_predict_function):
+        with pytest.raises(ValueError, match=message):
+            make()
+
+
+def test_several_replicas_in_a_worker_are_refused(strategy, monkeypatch):
+    with keras3.Scope(strategy, strategy.scope()):
+        model = _functional()
+    monkeypatch.setattr(type(strategy), "num_replicas_in_sync", 2)
+    with pytest.raises(ValueError, match=r"GPUs of a worker \(2\) must be at most 1"):
+        model.make_predict_function()
+
+
+def test_scopes_do_nothing_where_keras_3_is_not_loaded(strategy, monkeypatch):
+    monkeypatch.delitem(keras3.sys.modules, "keras.src.backend.tensorflow.trainer")
+    with keras3.Scope(strategy, strategy.scope()):
+        assert not _adopted(_functional())
