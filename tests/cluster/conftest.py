@@ -1,10 +1,15 @@
 """Real clusters for the tests, started when first asked for and shared by one test process."""
 
+import importlib
 from collections.abc import Iterator
 
 import pytest
 
 from tf_dynacomm.testbed import local_cluster
+
+pytest.register_assert_rewrite("tests.cluster.training")
+
+from tests.cluster import training  # noqa: E402
 
 ClusterSpec = dict[str, list[str]]
 
@@ -27,3 +32,21 @@ def cluster_1w2p() -> Iterator[ClusterSpec]:
 @pytest.fixture(scope="session")
 def cluster_2w2p() -> Iterator[ClusterSpec]:
     yield from _running(workers=2, ps=2)
+
+
+@pytest.fixture(scope="session", params=["tf_keras"])
+def keras_api(request):
+    """Each Keras in turn, as a module."""
+    return importlib.import_module(request.param)
+
+
+@pytest.fixture(scope="module")
+def ours(keras_api, program, cluster_1w2p):
+    """What a module's `program` learns under our strategy, the plan changing on the way."""
+    return training.train(keras_api, program, cluster_1w2p)
+
+
+@pytest.fixture(scope="module")
+def stock(keras_api, program, cluster_1w2p):
+    """What it learns under stock's."""
+    return training.train(keras_api, program, cluster_1w2p, stock=True)

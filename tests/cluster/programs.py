@@ -16,14 +16,20 @@ _OPTIMIZERS = {
 }
 
 
-def make_strategy(cluster_spec: Mapping[str, Sequence[str]], *, stock: bool = False, **kwargs):
+def make_strategy(
+    cluster_spec: Mapping[str, Sequence[str]],
+    *,
+    stock: bool = False,
+    variable_partitioner=None,
+    **kwargs,
+):
     """A strategy on a cluster: ours, or stock `ParameterServerStrategy`."""
     resolver = tf.distribute.cluster_resolver.SimpleClusterResolver(
         tf.train.ClusterSpec(cluster_spec), rpc_layer="grpc"
     )
     if stock:
-        return tf.distribute.ParameterServerStrategy(resolver)
-    return tf_dynacomm.DynaCommStrategy(resolver, **kwargs)
+        return tf.distribute.ParameterServerStrategy(resolver, variable_partitioner)
+    return tf_dynacomm.DynaCommStrategy(resolver, variable_partitioner, **kwargs)
 
 
 def build_cnn(strategy, optimizer: str = "momentum", *, dropout: float = 0.0) -> tf_keras.Model:

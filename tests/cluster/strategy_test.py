@@ -82,7 +82,7 @@ def test_replanning_after_so_many_steps_needs_no_epoch_end(cluster_1w1p):
     replan = tf_dynacomm.ReplanCallback(replan_every=20, min_gain=-1.0)
     strategy = programs.make_strategy(cluster_1w1p)
     _train(strategy, epochs=1, callbacks=[replan], steps=200)
-    times = strategy.coordinator.training_step.times()
+    times = strategy.coordinator.training_step.times.latest()
     assert len({t.plan for t in times}) > 1
     assert replan.reports[0].replanned
 
@@ -202,6 +202,6 @@ def test_custom_loop_without_keras_runs_as_planned(cluster_1w1p):
 def test_two_workers_train_together(cluster_2w2p):
     strategy = programs.make_strategy(cluster_2w2p)
     model = _train(strategy, epochs=2, callbacks=[tf_dynacomm.ReplanCallback()])
-    times = strategy.coordinator.training_step.times()
+    times = strategy.coordinator.training_step.times.latest()
     assert {t.worker for t in times} == {0, 1}
     assert model.optimizer.iterations.numpy() == 2 * _STEPS
