@@ -1,17 +1,18 @@
 # make train   trains on real images, on a local cluster, and shows how the transfers are planned
-# make test    runs all tests
+# make test    runs all tests; make test-oldest runs them with the oldest packages supported
 # make lint    checks style; make format puts it right
 # make build-file   writes BUILD anew from the imports
 #
-# All of them set up .venv first. Nothing else is to be installed.
+# All of them set up .venv first (test-oldest: .venv-oldest). Nothing else is to be installed.
 
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
 VENV := .venv
 INSTALLED := $(VENV)/installed
+CONSTRAINTS :=
 LOGDIR ?= runs/train
 TRAIN_FLAGS ?=
 
-.PHONY: train test lint format build-file clean
+.PHONY: train test test-oldest lint format build-file clean
 
 train: $(INSTALLED)
 	$(VENV)/bin/dynacomm-train --cluster=local --workers=2 --ps=1 --epochs=5 --steps_per_epoch=200 \
@@ -19,6 +20,9 @@ train: $(INSTALLED)
 
 test: $(INSTALLED)
 	$(VENV)/bin/pytest --numprocesses=2 --dist=loadfile
+
+test-oldest:
+	$(MAKE) test VENV=.venv-oldest CONSTRAINTS=build_tools/oldest.txt
 
 lint: $(INSTALLED)
 	$(VENV)/bin/ruff check
@@ -32,11 +36,12 @@ build-file: $(INSTALLED)
 	$(VENV)/bin/python build_tools/build_file.py
 
 clean:
-	rm -rf $(VENV) build dist runs *.egg-info
+	rm -rf $(VENV) .venv-oldest build dist runs *.egg-info
 
-$(INSTALLED): setup.cfg pyproject.toml
+$(INSTALLED): setup.cfg pyproject.toml $(CONSTRAINTS)
 	@"$(PYTHON)" -c 'import sys; sys.exit(sys.version_info[:2] != (3, 11))' || \
 	  { echo 'Python 3.11 is needed: make PYTHON=/path/to/python3.11' >&2; exit 1; }
 	"$(PYTHON)" -m venv $(VENV)
-	$(VENV)/bin/pip install --quiet --disable-pip-version-check --editable '.[dev,plot,test]'
+	$(VENV)/bin/pip install --quiet --disable-pip-version-check \
+	  $(CONSTRAINTS:%=--constraint=%) --editable '.[dev,plot,test]'
 	@touch $@

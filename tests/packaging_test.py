@@ -56,6 +56,7 @@ def test_commands_are_declared(wheel):
     commands.read_string(_metadata(wheel, "entry_points.txt"))
 
     assert dict(commands["console_scripts"]) == {
+        "dynacomm-bench": "tf_dynacomm.tools.bench:run",
         "dynacomm-inspect": "tf_dynacomm.tools.inspect:run",
         "dynacomm-plan": "tf_dynacomm.tools.plan:run",
         "dynacomm-train": "tf_dynacomm.tools.train:run",
@@ -63,7 +64,7 @@ def test_commands_are_declared(wheel):
 
 
 def test_commands_exist(wheel):
-    for module in ("inspect", "plan", "train"):
+    for module in ("bench", "inspect", "plan", "train"):
         assert b"def run(" in wheel.read(f"tf_dynacomm/tools/{module}.py")
 
 
@@ -71,8 +72,8 @@ def test_requirements_are_few_and_bounded(wheel):
     lines = _metadata(wheel, "METADATA").splitlines()
     required = [line for line in lines if line.startswith("Requires-Dist") and "extra" not in line]
 
-    assert len(required) == 4
-    assert any("tensorflow" in line and "<2.22" in line and ">=2.21" in line for line in required)
+    assert len(required) == 5
+    assert any("tensorflow" in line and "<2.22" in line and ">=2.20" in line for line in required)
     assert {"Requires-Python: >=3.11,<3.12", "Requires-Python: <3.12,>=3.11"} & set(lines)
 
 
