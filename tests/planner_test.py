@@ -100,6 +100,11 @@ class _Trial:
 
     def __init__(self, verdicts):
         self.verdicts, self.ends = verdicts, threading.Event()
+        self.forgotten = 0
+        self.step = self
+
+    def forget_unused(self):
+        self.forgotten += 1
 
     def run(self, stop):
         while not stop.is_set() and not self.ends.wait(0.01):
@@ -119,6 +124,7 @@ def test_a_trial_comes_before_the_next_decision():
     tried.ends.set()
     assert "one layer only" in str(_outcome(made, strategy))
     assert (made.take_verdicts(), made.take_verdicts()) == ([_VERDICT], [])
+    assert tried.forgotten == 1
 
 
 def test_a_trial_that_is_stopped_goes_on_with_the_next_start():

@@ -125,6 +125,7 @@ class Planner:
         if verdicts is not None:
             self._policy.learn(verdicts)
             self._verdicts += verdicts
+            self._trial.step.forget_unused()
             self._trial = None
         return verdicts is not None
 

@@ -59,10 +59,13 @@ class Trial:
     Args:
       step: The step.
       plans: The new plan of each worker; in force at once.
+
+    Attributes:
+      step: The step.
     """
 
     def __init__(self, step: steps_lib.Step, plans: Mapping[int, plan_lib.Plan | None]):
-        self._step = step
+        self.step = step
         self._plans = dict(plans)
         self._before = {worker: step.plan_of(worker) for worker in plans}
         self._blocks: list[dict[int, np.ndarray]] = []
@@ -95,7 +98,7 @@ class Trial:
         for worker, plan in plans.items():
             workers[plan].append(worker)
         for plan, following in workers.items():
-            self._step.set_plan(plan, following)
+            self.step.set_plan(plan, following)
 
     def _block(self, plans: Mapping, stop: threading.Event) -> dict[int, np.ndarray] | None:
         """The steps of each worker by these plans, from now until all have run enough.
@@ -104,7 +107,7 @@ class Trial:
         """
         since_s = time.perf_counter()
         while not stop.wait(_POLL_S):
-            block = {w: self._step.intervals_s(since_s, w, plan) for w, plan in plans.items()}
+            block = {w: self.step.intervals_s(since_s, w, plan) for w, plan in plans.items()}
             counts = [len(times_s) for times_s in block.values()]
             if min(counts) >= _BLOCK_STEPS or max(counts) >= 4 * _BLOCK_STEPS:
                 return block

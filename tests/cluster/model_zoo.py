@@ -244,7 +244,7 @@ PROGRAMS = {
     "convolutions": Program(_convolutions, "images", layers=6),
     "BatchNorm for inference": Program(_batch_norm_for_inference, layers=5),
     "RNN": Program(
-        functools.partial(_recurrent, cell="SimpleRNN"), "sequences", unmoved=["rnn"], layers=2
+        functools.partial(_recurrent, cell="SimpleRNN"), "sequences", unmoved=["rnn"], layers=1
     ),
     "LSTM": Program(functools.partial(_recurrent, cell="LSTM"), "sequences", layers=3),
     "bidirectional": Program(_bidirectional, "sequences", layers=2),

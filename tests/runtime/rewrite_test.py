@@ -201,13 +201,10 @@ def test_a_segment_of_one_tensor_is_not_laid_end_to_end(shared_step, layer_by_la
     assert {n.op for name, n in graph.nodes.items() if name.endswith("/pack")} == {"Snapshot"}
 
 
-def _packs(graph):
-    return {name: n for name, n in graph.nodes.items() if _SEGMENT.fullmatch(name)}
-
-
 def test_what_the_worker_casts_travels_in_the_smaller_type(bfloat16_step, rewritten):
     after = _Rewritten(bfloat16_step, rewritten(bfloat16_step, Plan([(1, 3)], [(1, 3)])))
-    sizes = {name.split("/", 1)[1]: len(_members(n)) for name, n in _packs(after.graph).items()}
+    packs = {name: n for name, n in after.graph.nodes.items() if _SEGMENT.fullmatch(name)}
+    sizes = {name.split("/", 1)[1]: len(_members(n)) for name, n in packs.items()}
     assert sizes == {
         f"{segment}/ps0/{dtype}/pack": count
         for segment in ("pull_1", "push_1")

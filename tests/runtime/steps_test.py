@@ -267,3 +267,14 @@ def test_loading_gives_up_on_a_worker_that_runs_no_step(step, loaded):
     stop.set()
     assert not step.load(_ONE, 0, 60.0, stop)
     assert (loaded, step._wanted_inputs) == ([], {})
+
+
+def test_functions_that_are_not_in_force_can_be_dropped(step, made):
+    step.set_plan(_ONE, [0])
+    step.prepare(Plan(_TWO.pull, _TWO.push, credit=2))
+    step.forget_unused()
+    for plan in (_ONE, step.first_plan):
+        step.prepare(plan)
+    assert len(made) == 3
+    step.prepare(Plan(_TWO.pull, _TWO.push, credit=2))
+    assert len(made) == 4

@@ -18,6 +18,7 @@ from tf_dynacomm.runtime import (
     layers,
     rewrite,
     step_graph,
+    tensor_types,
     tf_internals,
 )
 
@@ -96,7 +97,7 @@ class _Body:
     ):
         library = {n: f.definition for n, f in functions.items()}
         inlined = inlining.inline(library[name], library)
-        types = tf_internals.TensorTypes(functions, inlined.origins)
+        types = tensor_types.TensorTypes(functions, inlined.origins)
         self.caller = caller
         self.graph = step_graph.StepGraph(inlined.definition, variables, types)
         self._definition = inlined.definition

@@ -206,6 +206,14 @@ class Step:
                 self._variants.popitem(last=False)
             return self._variants[key]
 
+    def forget_unused(self) -> None:
+        """Drops the functions of plans that are not in force, here and on the workers."""
+        with self._lock:
+            used = [f.function for f in (self._common, *self._own.values())]
+        with self._making:
+            kept = ((key, f) for key, f in self._variants.items() if f in used)
+            self._variants = collections.OrderedDict(kept)
+
     def run(self, worker: int, *args, **kwargs):
         """Runs the step for a worker; called in that worker's thread and dispatch context."""
         with self._lock:

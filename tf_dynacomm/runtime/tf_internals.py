@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
+import atexit
 import copy
 import dataclasses
 import functools
-from collections.abc import Mapping
 
-import numpy as np
 import tensorflow as tf
 from tensorflow.python.distribute.coordinator import cluster_coordinator, coordinator_context
 from tensorflow.python.eager import context, executor
 from tensorflow.python.eager.polymorphic_function import atomic_function, function_type_utils
 
-from tf_dynacomm.runtime import step_graph
+from tf_dynacomm.runtime import step_graph, tensor_types
 
 
 def with_function_def(base, function_def, inner=()):
@@ -105,7 +104,9 @@ def _of_wrong_type(tensor: tf.Tensor) -> tf.Tensor:
 
 @functools.cache
 def _loading_executor():
-    return executor.new_executor(enable_async=False)
+    stream = executor.new_executor(enable_async=False)
+    atexit.register(stream.clear_error)  # What a lost cluster has left would be raised at the end.
+    return stream
 
 
 @dataclasses.dataclass(frozen=True)
@@ -183,60 +184,9 @@ def variables_of(base) -> dict[str, step_graph.Variable]:
                 name,
                 variable.trainable,
                 external.device,
-                _tensor_type(variable.shape, variable.dtype),
+                tensor_types.tensor_type(variable.shape, variable.dtype),
             )
     return found
-
-
-class TensorTypes:
-    """Finds the type of `"node:output:index"` in the graph that the node was traced in.
-
-    Args:
-      functions: The functions of a step, by name.
-      origins: For each node, the name of its function, and its name there.
-    """
-
-    def __init__(self, functions: Mapping[str, Function], origins: Mapping[str, tuple[str, str]]):
-        self._functions = functions
-        self._origins = origins
-
-    def __call__(self, tensor: str) -> step_graph.TensorType:
-        """The type of a tensor."""
-        node, output, index = tensor.split(":")
-        function, name = self._origins[node]
-        op = self._functions[function].graph.get_operation_by_name(name)
-        value = op.outputs[_first_output(op, output) + int(index)]
-        return _tensor_type(value.shape, value.dtype.base_dtype)
-
-
-def _tensor_type(shape: tf.TensorShape, dtype: tf.DType) -> step_graph.TensorType:
-    known = tuple(shape.as_list()) if shape.is_fully_defined() else None
-    return step_graph.TensorType(dtype.name, known, _item_bytes(dtype))
-
-
-def _first_output(op, output: str) -> int:
-    """Index of the first tensor of the named output of an operation."""
-    if len(op.outputs) == 1:
-        return 0
-    position = 0
-    for arg in op.op_def.output_arg:
-        if arg.name == output:
-            return position
-        position += _num_tensors(op, arg)
-    raise ValueError(f"Operation {op.name!r} has no output {output!r}.")
-
-
-def _num_tensors(op, arg) -> int:
-    if arg.number_attr:
-        return op.get_attr(arg.number_attr)
-    return len(op.get_attr(arg.type_list_attr)) if arg.type_list_attr else 1
-
-
-def _item_bytes(dtype: tf.DType) -> int:
-    if not dtype.is_numpy_compatible:
-        return 0
-    item = np.dtype(dtype.as_numpy_dtype)
-    return 0 if item.hasobject else item.itemsize  # NumPy keeps strings as objects.
 
 
 class Closure(cluster_coordinator.Closure):

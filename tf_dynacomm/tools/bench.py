@@ -32,15 +32,13 @@ _PS_RATE = flags.DEFINE_string(
 _CONTENDERS = flags.DEFINE_list("contenders", list(contenders.NAMES), "Who competes.")
 _ROUNDS = flags.DEFINE_integer("rounds", 3, "How often each has its turn.", lower_bound=1)
 _STEPS = flags.DEFINE_integer("steps", 5, "Steps in each turn.", lower_bound=1)
-_BATCH_SIZE = flags.DEFINE_integer(
-    "batch_size", 32, "Images in a step of a real model.", lower_bound=1
-)
+_IMAGES = flags.DEFINE_integer("images", 32, "Images in a step of a real model.", lower_bound=1)
 _LINKS = flags.DEFINE_enum(
     "links", "auto", ["auto", "namespaces", "relay"], "How links are made; auto: the best possible."
 )
 _JSON = flags.DEFINE_string("json", None, "File for the results as JSON.")
 _CSV = flags.DEFINE_string("csv", None, "File for the results as CSV.")
-_PLOT = flags.DEFINE_string("plot", None, "File for a bar chart: .svg, .png or .pdf.")
+_CHART = flags.DEFINE_string("chart", None, "File for a bar chart: .svg, .png or .pdf.")
 
 _RATE = re.compile(r"\s*([\d.eE+]+)\s*([kmg]?)bit(?:ps|/s)?\s*", re.IGNORECASE)
 
@@ -65,7 +63,7 @@ def grid() -> tuple[list[Cell], list[Rate]]:
       UserError: A flag is wrong.
     """
     with command.user_errors("--models"):
-        workloads = [Workload.parse(text, _BATCH_SIZE.value) for text in _MODELS.value]
+        workloads = [Workload.parse(text, _IMAGES.value) for text in _MODELS.value]
     with command.user_errors("--rates"):
         rates = [Rate(text, rate_bytes_per_s(text)) for text in _RATES.value]
     with command.user_errors("--latencies_ms"):
@@ -115,7 +113,7 @@ def write(results: Sequence[rows.Row]) -> None:
     for flag, path, write_rows in (
         ("--json", _JSON.value, rows.write_json),
         ("--csv", _CSV.value, rows.write_csv),
-        ("--plot", _PLOT.value, plot.write),
+        ("--chart", _CHART.value, plot.write),
     ):
         if path is not None:
             try:
