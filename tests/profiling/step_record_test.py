@@ -2,6 +2,7 @@ import pytest
 
 from tf_dynacomm.plan import Plan
 from tf_dynacomm.profiling import step_record
+from tf_dynacomm.runtime import layers
 
 _PLAN = Plan([(1, 1), (2, 3)], [(2, 3), (1, 1)], credit=2, scheduler="dynacomm")
 
@@ -60,3 +61,19 @@ def test_a_record_that_is_not_whole_is_named(tmp_path, chain, old):
 def test_a_folder_that_cannot_be_written_is_a_warning(tmp_path, chain, caplog):
     step_record.save(tmp_path / "gone", chain.graph, {0: _PLAN})
     assert not (tmp_path / "gone").exists()
+
+
+def test_a_step_whose_weights_travel_as_bfloat16_comes_back_as_it_was_saved(tmp_path, make_program):
+    import tensorflow as tf
+
+    program = make_program()
+    weight = program.variable("dense/w", [[1.0] * 2] * 4)
+
+    def step(x):
+        return tf.cast(x, tf.bfloat16) @ tf.cast(weight, tf.bfloat16)
+
+    traced = program.trace(step)
+    step_record.save(tmp_path, traced.graph, {0: None})
+    found = step_record.load(tmp_path)
+    assert found.layers == layers.layer_table(traced.graph)
+    assert found.layers[0].pull_bytes == 4 * 2 * 2

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import pathlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from absl import logging
 from tensorflow.core.framework import function_pb2
@@ -78,6 +78,7 @@ def load(folder: pathlib.Path) -> StepRecord | None:
 def _content(graph: step_graph.StepGraph, plans: Mapping[int, plan_lib.Plan | None]) -> dict:
     devices = list(dict.fromkeys(node.device for node in graph.nodes.values()))
     types = {c.tensor: c.type for c in graph.crossings}
+    types |= {tensor: graph.type_of(tensor) for tensor in _cast(graph)}
     return {
         "plans": {str(w): plan and dataclasses.asdict(plan) for w, plan in plans.items()},
         "variables": [dataclasses.astuple(v) for v in graph.variables.values()],
@@ -88,6 +89,14 @@ def _content(graph: step_graph.StepGraph, plans: Mapping[int, plan_lib.Plan | No
         # One line each: a JSON list of every input would be several times as long.
         "nodes": [_line(node, devices.index(node.device)) for node in graph.nodes.values()],
     }
+
+
+def _cast(graph: step_graph.StepGraph) -> Iterator[str]:
+    """The tensors around casts, whose types tell what travels."""
+    for node in graph.nodes.values():
+        if node.op == "Cast":
+            yield f"{node.name}:y:0"
+            yield from (tensor for tensor in node.inputs if ":" in tensor)
 
 
 def _line(node: step_graph.Node, device: int) -> str:
