@@ -70,6 +70,11 @@ def test_a_plan_that_does_not_pay_any_more_is_not_loaded(remaining_steps, taken)
         assert "less than the 1 s that it takes to load" in decision.reason
 
 
+def test_below_a_gain_of_zero_every_plan_is_taken():
+    decision = _decide(_proposal(_SLOW, current=_FAST), min_gain=-1.0, remaining_steps=0)
+    assert decision.plans == {0: _SLOW}
+
+
 def test_predictions_are_those_of_the_plans_decided_on():
     decision = _decide(_proposal(_FAST))
     assert decision.predicted_before_s() == pytest.approx(2 * (0.2 + 0.2 + 0.1) + 0.5)

@@ -251,6 +251,11 @@ def test_every_steps_must_be_positive(every_steps):
         replan.Replanner(None, every_steps=every_steps)
 
 
+def test_another_strategy_is_refused():
+    with pytest.raises(ValueError, match=r"`strategy` \(object\) must be a DynaCommStrategy"):
+        replan.Replanner(object())
+
+
 class _PlannerOnTheWay(_Planner):
     """Hands out its outcomes once it has been started; counts how often it is asked."""
 

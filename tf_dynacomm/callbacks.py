@@ -67,7 +67,7 @@ class ReplanCallback(Callback):
       on_report: Called with each epoch's `EpochReport`.
 
     Attributes:
-      reports: The reports of all epochs so far.
+      reports: The reports of the training's epochs so far.
 
     Raises:
       ValueError: If `replan_every` is less than 1.

@@ -49,7 +49,7 @@ class Policy:
 
     Args:
       min_gain: Share of the step time that a new plan must promise to save. The starting plan
-        yields to the first one made from a trace.
+        yields to the first one made from a trace. Below 0 every plan is taken.
       may_run_as_stock: Whether to try the step as traced, without any plan, where little can be
         gained by planning.
     """
@@ -85,7 +85,7 @@ class Policy:
             else:
                 reasons.append(reason)
         saving_s = _saving_s(proposal, plans, remaining_steps)
-        if None not in plans.values() and plans and saving_s < loading_s:
+        if self._min_gain >= 0 and plans and None not in plans.values() and saving_s < loading_s:
             reason = (
                 f"in the steps that remain a new plan would save {saving_s:.2g} s, less than the "
                 f"{loading_s:.2g} s that it takes to load"

@@ -56,9 +56,10 @@ class Replanner:
       every_steps: Re-plan after so many training steps, at once; at the end of epochs if `None`.
       min_gain: Share of the step time that a new plan must promise to save; less is within the
         noise of measured costs. The starting plan yields to the first one made from a trace.
+        Below 0 every plan made is taken.
 
     Raises:
-      ValueError: If `every_steps` is less than 1.
+      ValueError: If `every_steps` is less than 1, or `strategy` is of another kind.
     """
 
     def __init__(
@@ -71,6 +72,9 @@ class Replanner:
     ):
         if every_steps is not None and every_steps < 1:
             raise ValueError(f"`every_steps` ({every_steps}) must be at least 1, or None.")
+        if not hasattr(strategy, "plans_itself"):
+            kind = type(strategy).__name__
+            raise ValueError(f"`strategy` ({kind}) must be a DynaCommStrategy.")
         self._strategy = strategy
         self._logdir = None if logdir is None else pathlib.Path(logdir)
         self._every_steps = every_steps
@@ -183,7 +187,7 @@ class Replanner:
                 self._outcomes.reasons.append(outcome.reason)
 
     def _report(self, epoch: int) -> epoch_report.EpochReport:
-        step = self._strategy.coordinator.training_step
+        step, reasons = self._strategy.coordinator.training_step, self._outcomes.reasons
         return epoch_report.make(
             epoch,
             step,
@@ -192,7 +196,7 @@ class Replanner:
             self._outcomes.decision,
             predicted_next_step_time_s=self._predicted_s,
             replanned=self._outcomes.replanned,
-            reason="; ".join(self._outcomes.reasons) or None,
+            reason="; ".join(r.rstrip(".") for r in dict.fromkeys(reasons)) or None,
         )
 
     def _save(self, epoch: int) -> None:

@@ -43,6 +43,7 @@ class DynaCommStrategy(tf.distribute.ParameterServerStrategy):
 
     Raises:
       ValueError: If `scheduler` is unknown, or `plan` comes with `scheduler="stock"`.
+      TypeError: If `plan` is no `Plan`.
       TimeoutError: If the cluster does not answer in time.
     """
 
@@ -55,10 +56,7 @@ class DynaCommStrategy(tf.distribute.ParameterServerStrategy):
         plan: plan_lib.Plan | None = None,
         connect_timeout_s: float = 60.0,
     ):
-        if scheduler != STOCK:
-            schedulers.get(scheduler)
-        elif plan is not None:
-            raise ValueError('`plan` must be None with `scheduler` "stock", which follows no plan.')
+        _check(scheduler, plan)
         self._scheduler = scheduler
         self._plans_itself = plan is None and scheduler != STOCK
         _ensure_inter_op_threads()
@@ -105,6 +103,16 @@ class DynaCommStrategy(tf.distribute.ParameterServerStrategy):
     def coordinator(self) -> coordinator.DynaCommCoordinator:
         """The strategy's coordinator, the one that `ClusterCoordinator(strategy)` gives."""
         return self._cluster_coordinator
+
+
+def _check(scheduler: str, plan: plan_lib.Plan | None) -> None:
+    if scheduler != STOCK and scheduler not in schedulers.names():
+        names = ", ".join((*schedulers.names(), STOCK))
+        raise ValueError(f"`scheduler` ({scheduler!r}) must be one of {names}.")
+    if plan is not None and not isinstance(plan, plan_lib.Plan):
+        raise TypeError(f"`plan` ({plan!r}) must be a Plan; Plan.load reads one from a file.")
+    if plan is not None and scheduler == STOCK:
+        raise ValueError('`plan` must be None with `scheduler` "stock", which follows no plan.')
 
 
 def _without_evaluator(

@@ -67,3 +67,12 @@ def test_outputs_of_one_node_are_one_transfer():
     ((_, step),) = call.steps(7)
     assert step.transfers == {"w": calls.Transfer("w", 0.5, 2.0)}
     assert not step.repeats
+
+
+def test_a_step_with_a_loop_of_its_own_is_one_step():
+    call = _call(3)
+    call.requested_s["dynacomm/pull_1/ps0/float32/pack/_2"].append(0.0)
+    call.arrived_s["dynacomm/pull_1/ps0/float32/pack/_2"].append(1.0)
+    ((step_id, step),) = call.steps(7)
+    assert (step_id, step.repeats) == (7, False)
+    assert step.transfers["w"] == calls.Transfer("w", 0.0, 31.0)

@@ -169,3 +169,28 @@ def test_an_inlined_step_computes_the_same():
         variable.assign([1.0, 2.0])
         results.append([function(tf.constant([3.0, 4.0])), variable.numpy()])
     np.testing.assert_array_equal(*results)
+
+
+def _gathered(inputs):
+    """Two gradients of which each waits for the other in `all`."""
+    nodes = [("g", "Neg", "", ["a"]), ("h", "Neg", "", ["a"]), ("copy", "Identity", "", ["g:y:0"])]
+    sums = [("s", "Neg", "", ["all:output:0"]), ("t", "Neg", "", ["all:output:1"])]
+    return _inputs(_inlined([*nodes, ("all", "IdentityN", "", inputs), *sums]))
+
+
+def test_gradients_do_not_wait_for_each_other_where_all_are_passed_on():
+    inputs = _gathered(["copy:output:0", "h:y:0", "g:y:0", "h:y:0"])
+    assert (inputs["s"], inputs["t"]) == (["copy:output:0"], ["h:y:0"])
+
+
+@pytest.mark.parametrize(
+    "inputs",
+    [
+        ["g:y:0", "h:y:0"],  # No function with a custom gradient.
+        ["copy:output:0", "h:y:0", "h:y:0", "h:y:0"],  # It gives something else than it gets.
+        ["copy:output:0", "h:y:0", "g:y:0", "h:y:0", "^g"],
+    ],
+)
+def test_other_tensors_that_are_gathered_stay_so(inputs):
+    found = _gathered(inputs)
+    assert (found["s"], found["t"]) == (["all:output:0"], ["all:output:1"])

@@ -11,6 +11,8 @@ import dataclasses
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+# A step has each of its segments once, whatever else it does in loops of its own.
+_SEGMENT = re.compile(r"(^|/)dynacomm/(pull|push)_\d+/")
 _RECV_NAME = re.compile(r"/_\d+$")
 
 # Of the operations of a call with a loop, how many run each time; others are the loop's own.
@@ -87,7 +89,8 @@ class Call:
 
     def steps(self, call: int) -> Iterator[tuple[StepId, StepTrace]]:
         """The steps in the call, which has the id `call`."""
-        if max(map(len, self.arrived_s.values()), default=1) == 1:
+        segments = [times_s for name, times_s in self.arrived_s.items() if _SEGMENT.search(name)]
+        if max(map(len, segments or self.arrived_s.values()), default=1) == 1:
             yield call, self._step()
             return
         count = self._count()

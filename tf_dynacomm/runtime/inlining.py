@@ -43,7 +43,7 @@ def inline(definition, library: Mapping[str, object]) -> Inlined:
       library: The `FunctionDef`s that it may call, by name.
     """
     inliner = _Inliner(type(definition)(), library)
-    if not any(inliner.callee(node) for node in definition.node_def):
+    if not any(inliner.callee(node) or node.op == "IdentityN" for node in definition.node_def):
         name = definition.signature.name
         return Inlined(definition, {n.name: (name, n.name) for n in definition.node_def})
     inliner.result.CopyFrom(definition)
@@ -98,6 +98,7 @@ class _Inliner:
         tensors = _Tensors(arguments, call.prefix)
         awaited = {c for node in definition.node_def for c in _controls(node)}
         awaited.update(definition.control_ret.values())
+        copies = {f"{n.name}:output:0": n.input[0] for n in definition.node_def if _is_copy(n)}
         for node in definition.node_def:
             controls = [call.prefix + c for c in _controls(node)]
             if not node.input or not arguments.keys().isdisjoint(node.input):
@@ -105,6 +106,9 @@ class _Inliner:
             callee = self.callee(node)
             if callee is None:
                 self._copy(node, definition, call, tensors, controls)
+                if not controls and _passes_on(node, copies):
+                    for index, tensor in enumerate(_data(node)):
+                        tensors[f"{node.name}:output:{index}"] = tensors[tensor]
             else:
                 inner = self._inner(node, call, controls)
                 self._expand(node, callee, inner, tensors)
@@ -162,6 +166,28 @@ class _Inliner:
 def _is_kept_whole(node_or_function) -> bool:
     attrs = (node_or_function.attr[k] for k in _KEPT_WHOLE if k in node_or_function.attr)
     return any(a.b or a.s for a in attrs)
+
+
+def _is_copy(node) -> bool:
+    return node.op == "Identity" and not _controls(node)
+
+
+def _passes_on(node, copies: Mapping[str, str]) -> bool:
+    """Whether a node is a function with a custom gradient that gives just what it gets.
+
+    Such a node holds results and arguments. An optimizer's `all_reduce` over all gradients leaves
+    one where there is a single replica, and each gradient would wait in it for all others.
+
+    Args:
+      node: The node.
+      copies: What each copy of a tensor is made from.
+    """
+    tensors, half = _data(node), len(_data(node)) // 2
+    return (
+        node.op == "IdentityN"
+        and half > 1
+        and [copies.get(t, t) for t in tensors[:half]] == tensors[half:]
+    )
 
 
 def _data(node) -> list[str]:
