@@ -112,6 +112,7 @@ class _Changes:
         loaded_s = time.perf_counter()
         step.set_plan(plan)
         self._wait(_SWITCH_WITHOUT_LOAD_AT)
+        step.forget_unused()
         step.set_plan(_cut(step, 3))
         cold_s = time.perf_counter()
         self._wait(_STEPS - 5)
