@@ -23,14 +23,14 @@ import numpy as np
 from benchmarks import results
 from tf_dynacomm import DynaCommStrategy, Plan
 
-_ROUNDS = 3
+_ROUNDS = 1
 _STEPS = 100
 _LOAD_AT, _SWITCH_WITHOUT_LOAD_AT = 20, 70
 _KEPT = 4
 _INTRODUCTION = f"""\
 ResNet-152 of tf_keras on images of 32 by 32, batch size 4, one worker and one parameter server on
-loopback; {_STEPS} steps. Stock and DynaCommStrategy in turn, {_ROUNDS} rounds, each with processes
-of its own; medians over the rounds."""
+loopback; {_STEPS} steps. Stock and DynaCommStrategy in turn, each with processes of its own;
+medians over the rounds ({_ROUNDS})."""
 
 
 def _train(as_stock: bool) -> dict[str, float]:
