@@ -159,6 +159,24 @@ def test_a_function_to_compile_is_found_however_deep(compiled):
     assert tf_internals.must_compile(outer.get_concrete_function()) == compiled
 
 
+@pytest.mark.parametrize("seed", [3, None])
+def test_seeded_draws_are_found_however_deep(seed):
+    @tf.function
+    def inner(x):
+        return x + tf.random.uniform([2], seed=seed)
+
+    @tf.function
+    def middle(x):
+        return inner(x)
+
+    @tf.function(input_signature=[tf.TensorSpec([2])])
+    def outer(x):
+        return tf.while_loop(lambda x: True, lambda x: middle(x), [x], maximum_iterations=2)
+
+    found = tf_internals.draws_seeded_numbers(outer.get_concrete_function())
+    assert found == (seed is not None)
+
+
 def test_the_functions_of_a_step_begin_with_itself(conditional):
     functions = tf_internals.functions_of(conditional.concrete)
     names = list(functions)

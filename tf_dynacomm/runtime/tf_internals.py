@@ -149,16 +149,15 @@ def must_compile(base) -> bool:
 
 
 def draws_seeded_numbers(base) -> bool:
-    """Whether the step has operations that draw random numbers in a sequence that a seed fixes.
+    """Whether a concrete function, or one that it runs, draws numbers in a sequence from a seed.
 
-    Relies on such operations carrying `seed` and `seed2`, both 0 for an unpredictable sequence, and
-    on their state living in the operation: another function with the same seeds begins anew.
+    Relies on operations that draw having `seed` and `seed2`, both 0 for an unpredictable sequence,
+    and on their state living in the operation: another function with the same seeds begins anew.
     """
-    definitions = [base.function_def, *(f.definition for f in base.inference_fn.children)]
     return any(
         node.attr["seed"].i or node.attr["seed2"].i
-        for definition in definitions
-        for node in definition.node_def
+        for function in functions_of(base).values()
+        for node in function.definition.node_def
         if "seed" in node.attr and "seed2" in node.attr
     )
 
