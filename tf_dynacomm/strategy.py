@@ -5,8 +5,9 @@ from __future__ import annotations
 import tensorflow as tf
 from absl import logging
 
-from tf_dynacomm import cluster_config, keras3, schedulers
+from tf_dynacomm import cluster_config, schedulers
 from tf_dynacomm import plan as plan_lib
+from tf_dynacomm import scope as scope_lib
 from tf_dynacomm.profiling import capture
 from tf_dynacomm.runtime import coordinator
 
@@ -65,9 +66,9 @@ class DynaCommStrategy(tf.distribute.ParameterServerStrategy):
         super().__init__(resolver, variable_partitioner)
         coordinator.DynaCommCoordinator(self, plan, scheduled=scheduler != STOCK)
 
-    def scope(self) -> keras3.Scope:
+    def scope(self) -> scope_lib.Scope:
         """The context in which models are made; Keras 3's then train on the workers."""
-        return keras3.Scope(self, super().scope())
+        return scope_lib.Scope(self, super().scope())
 
     @property
     def scheduler(self) -> str:

@@ -106,9 +106,20 @@ def test_plain_callables_are_refused_in_stock_s_words(cluster_1w2p):
     assert ours == stock
 
 
+_XLA_REFUSED = r"variables on parameter servers.*`jit_compile=False`"
+
+
 def test_xla_is_refused_with_reason_and_remedy(keras_api, cluster_1w2p):
     strategy = programs.make_strategy(cluster_1w2p)
-    with pytest.raises(ValueError, match=r"variables on parameter servers.*`jit_compile=False`"):
+    with strategy.scope():
+        model = keras_api.Sequential([keras_api.layers.Dense(1)])
+        with pytest.raises(ValueError, match=_XLA_REFUSED):
+            model.compile("sgd", "mse", jit_compile=True)
+
+
+def test_xla_is_refused_of_a_model_compiled_outside_of_the_scope(keras_api, cluster_1w2p):
+    strategy = programs.make_strategy(cluster_1w2p)
+    with pytest.raises(ValueError, match=_XLA_REFUSED):
         _fit(keras_api, strategy, jit_compile=True)
 
 

@@ -254,6 +254,19 @@ def test_every_piece_is_the_first_output_of_its_node(any_step, rewritten):
     assert {i.partition(":")[2] for i in read} <= {"output:0", "y:0"}
 
 
+@given(data=st.data())
+def test_pieces_are_at_aligned_places_where_their_size_is_aligned(any_step, plans, rewritten, data):
+    after = rewritten(any_step, data.draw(plans(len(any_step.layers))))
+    constants = {n.name: n.attr["value"].tensor for n in after.node_def if n.op == "Const"}
+    for node in after.node_def:
+        if node.op == "Slice" and node.name.startswith("dynacomm/"):
+            begin, size = (
+                tf.make_ndarray(constants[i.partition(":")[0]]).item() for i in node.input[1:]
+            )
+            item_bytes = tf.as_dtype(node.attr["T"].type).size
+            assert size * item_bytes % 64 != 0 or begin * item_bytes % 64 == 0, node.name
+
+
 def test_statistics_of_one_level_travel_together_apart_from_gradients(
     make_statistics_step, rewritten
 ):

@@ -159,8 +159,14 @@ def test_a_function_to_compile_is_found_however_deep(compiled):
     assert tf_internals.must_compile(outer.get_concrete_function()) == compiled
 
 
+@pytest.fixture
+def no_global_seed():
+    """Takes back what other tests in this process have set."""
+    tf.random.set_seed(None)
+
+
 @pytest.mark.parametrize("seed", [3, None])
-def test_seeded_draws_are_found_however_deep(seed):
+def test_seeded_draws_are_found_however_deep(seed, no_global_seed):
     @tf.function
     def inner(x):
         return x + tf.random.uniform([2], seed=seed)

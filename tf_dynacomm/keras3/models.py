@@ -11,6 +11,7 @@ import keras
 import tensorflow as tf
 
 from tf_dynacomm.keras3 import data, functions, increments, internals
+from tf_dynacomm.runtime import coordinator
 
 
 @contextlib.contextmanager
@@ -28,9 +29,15 @@ def adopting(strategy) -> Iterator[None]:
 
 
 def compile(model: keras.Model, *args, **kwargs) -> None:
-    """`keras.Model.compile`, whatever it makes being made in the strategy's scope."""
+    """`keras.Model.compile`, whatever it makes being made in the strategy's scope.
+
+    Raises:
+      ValueError: If the model is to run eagerly.
+      ValueError: If it is to be compiled by XLA.
+    """
     with model.distribute_strategy.scope():
         type(model).compile(model, *args, **kwargs)
+    _check_traced(model)
 
 
 def fit(model: keras.Model, *args, **kwargs) -> keras.callbacks.History:
@@ -130,19 +137,20 @@ def _check(model: keras.Model) -> None:
       ValueError: If a worker has several replicas.
       ValueError: If a variable is in several pieces, or not on a parameter server.
     """
-    if model.run_eagerly:
-        raise ValueError("`run_eagerly` (True) must be False: workers run traced steps only.")
-    if model.jit_compile:
-        raise ValueError(
-            f'`jit_compile` ({model.jit_compile}) must be "auto" or False: XLA cannot compile a '
-            "step whose variables are on parameter servers."
-        )
+    _check_traced(model)
     replicas = model.distribute_strategy.num_replicas_in_sync
     if replicas > 1:
         raise ValueError(f"The GPUs of a worker ({replicas}) must be at most 1 with Keras 3.")
     of_optimizer = model.optimizer.variables if model.optimizer else []
     for variable in (*model.variables, *model.metrics_variables, *of_optimizer):
         _check_place(variable)
+
+
+def _check_traced(model: keras.Model) -> None:
+    if model.run_eagerly:
+        raise ValueError("`run_eagerly` (True) must be False: workers run traced steps only.")
+    if model.jit_compile:
+        raise ValueError(coordinator.XLA_REFUSED)
 
 
 def _check_place(variable: keras.Variable) -> None:

@@ -2,17 +2,39 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import re
 import threading
 import weakref
+from collections.abc import Iterator
 
+import tensorflow as tf
 from absl import logging
 
 from tf_dynacomm import plan as plan_lib
 from tf_dynacomm.runtime import steps, tf_internals
 
+XLA_REFUSED = (
+    "`jit_compile` (True) must be False: XLA compiles a step for one device, and cannot reach "
+    "variables on parameter servers. Use `jit_compile=False`."
+)
 _ON_CLUSTER = re.compile(r"/job:(ps|worker)/")
+_END_OF_DATA = "End of sequence"  # What an iterator says at its end.
+
+
+class DataEndedError(tf.errors.OutOfRangeError):
+    """The dataset of a worker has ended before the steps have."""
+
+    def __init__(self, worker: int, trains: bool):
+        purpose = "trains on" if trains else "evaluates or predicts"
+        super().__init__(
+            None,
+            None,
+            f"Worker {worker} has reached the end of the dataset that it {purpose}. Every worker "
+            "reads a dataset of its own, which must give as many batches as that worker takes "
+            "steps: end it with `.repeat()`, or ask for fewer steps.",
+        )
 
 
 class Steps:
@@ -29,6 +51,7 @@ class Steps:
         self._lock = threading.Lock()
         self._steps: list[weakref.ref[steps.Step]] = []
         self._latest: weakref.ref[steps.Step] | None = None
+        self._ended: DataEndedError | None = None
         self.finished = 0
         self.failing = False
 
@@ -42,10 +65,7 @@ class Steps:
 
     def _new_step(self, concrete_function) -> steps.Step:
         if tf_internals.must_compile(concrete_function):
-            raise ValueError(
-                "The step is to be compiled by XLA (`jit_compile=True`), which compiles for one "
-                "device and cannot reach variables on parameter servers. Use `jit_compile=False`."
-            )
+            raise ValueError(XLA_REFUSED)
         step = steps.Step(concrete_function, self._scheduled, self.fixed_plan)
         _warn_of_variables_on_the_chief(step)
         self._steps.append(weakref.ref(step))
@@ -53,7 +73,8 @@ class Steps:
 
     def _run(self, step: steps.Step, worker: int, *args, **kwargs):
         try:
-            result = step.run(worker, *args, **kwargs)
+            with self._end_of_data(worker, step.trains):
+                result = step.run(worker, *args, **kwargs)
         except Exception:
             self.failing = True
             raise
@@ -63,6 +84,30 @@ class Steps:
                 self._latest = weakref.ref(step)
                 self.finished += 1
         return result
+
+    @contextlib.contextmanager
+    def _end_of_data(self, worker: int, trains: bool) -> Iterator[None]:
+        """Tells the end of data as what it is, also in the steps that are cancelled for it."""
+        try:
+            yield
+        except tf.errors.OutOfRangeError as e:
+            if _END_OF_DATA not in e.message:
+                raise
+            self._ended = self._ended or DataEndedError(worker, trains)
+            raise self._ended from e
+        except tf.errors.CancelledError as e:
+            if self._ended is None:
+                raise
+            raise self._ended from e
+
+    @contextlib.contextmanager
+    def settled_by_errors(self) -> Iterator[None]:
+        """What the caller does may raise a step's error; no step is under way any more then."""
+        try:
+            yield
+        except tf.errors.OutOfRangeError:
+            self._ended = None
+            raise
 
     @property
     def training(self) -> steps.Step | None:
@@ -102,6 +147,16 @@ class DynaCommCoordinator(tf_internals.Coordinator):
         if not hasattr(self, "_steps"):
             self._steps = Steps(plan, scheduled)
         super().__init__(strategy, self._steps.runner_of)
+
+    def schedule(self, fn, args=None, kwargs=None) -> tf.distribute.coordinator.RemoteValue:
+        """Schedules a function, or raises the error of an earlier one, as TensorFlow's own does."""
+        with self._steps.settled_by_errors():
+            return super().schedule(fn, args, kwargs)
+
+    def join(self) -> None:
+        """Waits for all that is scheduled, or raises its error, as TensorFlow's own does."""
+        with self._steps.settled_by_errors():
+            super().join()
 
     @property
     def training_step(self) -> steps.Step | None:

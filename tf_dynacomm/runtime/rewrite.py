@@ -30,6 +30,8 @@ _MAX_EXTRA_BYTES = 1 << 20
 # While a pack is copied, its tensors exist twice. Larger packs would need much memory on workers,
 # and leave later than they could; gRPC refuses messages of 2 GiB.
 MAX_PACK_BYTES = 64 << 20
+# TensorFlow cuts a tensor out of a pack without copying if it begins and ends at such a multiple.
+_ALIGNED_BYTES = 64
 
 T = TypeVar("T")
 
@@ -58,6 +60,11 @@ class _Parcel:
         """What parcels must share to travel together."""
         tasks = step_graph.task_of(self.source), step_graph.task_of(self.target)
         return *tasks, self.type.dtype, self.level
+
+    @property
+    def is_aligned(self) -> bool:
+        """Whether it ends at a multiple of `_ALIGNED_BYTES` if it begins at one."""
+        return self.type.size_bytes % _ALIGNED_BYTES == 0
 
 
 def rewrite(
@@ -201,6 +208,7 @@ def _name(route: tuple) -> str:
 
 def _send(builder, scope: str, parcels: Sequence[_Parcel]) -> str:
     """Packs parcels, sends them as one tensor and unpacks them; returns the node of arrival."""
+    parcels = sorted(parcels, key=lambda p: not p.is_aligned)
     first = parcels[0]
     dtype = first.type.dtype
     if len(parcels) == 1:

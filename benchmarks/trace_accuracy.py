@@ -1,0 +1,310 @@
+"""Measures how true the costs are that a trace gives, and what it costs to take and read one.
+
+    python -m benchmarks.trace_accuracy
+    python -m benchmarks.trace_accuracy --parts=emulated,prediction
+
+Writes `TRACE_ACCURACY.md` and `results/trace_accuracy.json`; of some parts alone, only prints them.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import math
+import pathlib
+import statistics
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+
+import numpy as np
+from absl import flags
+
+from benchmarks import results
+from tf_dynacomm import Plan, schedulers, timeline
+from tf_dynacomm.bench.workload import Workload
+from tf_dynacomm.tools import command, environment
+
+_REAL = flags.DEFINE_string("real", "small_cnn", "The real model.")
+_EMULATED = flags.DEFINE_list(
+    "emulated",
+    ["emulated:vgg19:0.015625:0.15:0.3", "emulated:googlenet:0.125:0.15:0.3"],
+    "Models on an emulated accelerator: a chain, and one with branches.",
+)
+_MBIT_PER_S = flags.DEFINE_float("mbit_per_s", 200.0, "Rate of the link, both ways.")
+_LATENCY_MS = flags.DEFINE_float("latency_ms", 10.0, "Added latency each way.", lower_bound=1.0)
+_STEPS = flags.DEFINE_integer("steps", 20, "Steps of a turn.", lower_bound=2)
+_EPOCH_STEPS = flags.DEFINE_integer("epoch_steps", 100, "Steps of an epoch.", lower_bound=20)
+_ROUNDS = flags.DEFINE_integer("rounds", 9, "Rounds of epochs.", lower_bound=1)
+_TRACE_MB = flags.DEFINE_float("trace_mb", 20.0, "Size of the trace to read.")
+
+_SCHEDULERS = ("sequential", "layer_by_layer", "dynacomm")
+_TRACED_STEPS = 8
+_WARM_STEPS = 3
+_NO_COMPUTATION = 1e-3
+_INTRODUCTION = """\
+Local clusters of one worker and one parameter server behind a shaped link (see
+`tf_dynacomm/testbed`). On an emulated accelerator every layer takes a time that is known."""
+_EMULATED_NOTE = """\
+Required: each layer within 5 % or 0.3 ms, Δt within 20 %, rates within 5 %. The true Δt of a pull
+is told by the clock, without a trace: by how much a step without computation takes longer with each
+further pull segment. What the latency adds is the difference of the Δt of two clusters, one with
+and one without: a pull asks and is answered, a push goes one way."""
+_PREDICTION_NOTE = """\
+Required: within 8 %. *Before*: predicted from a trace of the plan that the training began with.
+*In use*: from a trace of the plan itself."""
+_OVERHEAD_NOTE = """\
+Required: at most 1.33 %. Each round has an epoch without and one with a trace that is taken, read
+and planned from, all on this machine; the order alternates."""
+_PARSING_NOTE = "Required: at most 3 s."
+
+
+@contextlib.contextmanager
+def _running(workload: Workload, latency_s: float = 0.0) -> Iterator:
+    """Starts a training behind the link, warmed up."""
+    from tf_dynacomm.bench import programs
+    from tf_dynacomm.testbed import links
+    from tf_dynacomm.testbed.link import Link
+
+    link = Link(_rate_bytes_per_s(), _rate_bytes_per_s(), latency_s)
+    with programs.running(workload, links.Links([link]), workers=1) as program:
+        program.run(_WARM_STEPS)
+        yield program
+
+
+def _rate_bytes_per_s() -> float:
+    return _MBIT_PER_S.value * 1e6 / 8
+
+
+def _traced(program, steps: int = _TRACED_STEPS, logdir: pathlib.Path | None = None):
+    """Takes a trace of about so many steps, while some more run."""
+    from tf_dynacomm.profiling import capture
+
+    since_s = time.perf_counter()
+    program.run(_WARM_STEPS)
+    step_s = float(np.median(program.step.intervals_s(since_s)))
+    program.schedule(steps + 2 * _WARM_STEPS)
+    captured = capture.capture(program.strategy.tasks, max(steps * step_s, 0.2), logdir)
+    program.strategy.coordinator.join()
+    return captured
+
+
+def _measure(program, prior=None):
+    """Measures the plan in force: what the worker's trace says, and a step's time outside of it."""
+    since_s = time.perf_counter()
+    found = _read(program, _traced(program), prior)
+    outside_s = float(np.median(program.step.intervals_s(since_s))) - found.span_s
+    return found, max(outside_s, 0.0)
+
+
+def _read(program, captured, prior=None):
+    from tf_dynacomm.profiling import measure
+
+    step = program.step
+    worker = captured.workers[0]
+    return measure.measure(worker, captured.ps, step.graph, step.layers, step.plan, prior)
+
+
+def emulated() -> list[results.Table]:
+    """Costs of emulated models against those that they were asked to have."""
+    rows = []
+    for name in _EMULATED.value:
+        workload = Workload.parse(name)
+        found = {}
+        for latency_s in (0.0, _LATENCY_MS.value / 1e3):
+            with _running(workload, latency_s) as program:
+                found[latency_s], _ = _measure(program)
+                what = f"{workload.model}, {latency_s * 1e3:g} ms"
+                rows += _emulated_rows(what, workload, found[latency_s])
+                rows.append(_pull_overhead_row(what, program, found[latency_s]))
+        rows += _added_rows(workload.model, *(found[latency_s] for latency_s in found))
+    header = ("model, latency", "", "true", "measured", "off [%]")
+    return [results.Table("Emulated accelerator", header, tuple(rows), _EMULATED_NOTE)]
+
+
+def _emulated_rows(what: str, workload: Workload, found) -> Iterator[tuple[results.Cell, ...]]:
+    """The layer that is farthest off each way, and the rates."""
+    from tf_dynacomm.testbed import emulated_models
+
+    times = workload.model, workload.scale, workload.forward_s, workload.backward_s
+    stages = emulated_models.stages(*times)
+    for way in ("forward_s", "backward_s"):
+        true_s = np.array([getattr(stage, way) for stage in stages])
+        measured_s = getattr(found.costs, way)
+        worst = int(np.argmax(np.abs(measured_s - true_s) / np.maximum(0.05 * true_s, 0.3e-3)))
+        layer = f"worst of {len(stages)} layers, {way.removesuffix('_s')} [ms]"
+        yield _row(what, layer, true_s[worst] * 1e3, measured_s[worst] * 1e3)
+    for way, link in (("down", found.down), ("up", found.up)):
+        rate_mbit_per_s = link.rate_bytes_per_s * 8 / 1e6
+        yield _row(what, f"rate {way} [Mbit/s]", _MBIT_PER_S.value, rate_mbit_per_s)
+
+
+def _pull_overhead_row(what: str, program, found) -> tuple[results.Cell, ...]:
+    """Δt of a pull, by the clock: steps without computation, with few and with many segments."""
+    from tf_dynacomm.bench import cells
+
+    program.slowness.set(0, _NO_COMPUTATION)
+    count = len(program.step.layers)
+    plans = {segments: _cut(program.step, segments) for segments in (2, count)}
+    times_s = cells.take_turns(program, plans, rounds=3, steps=_STEPS.value // 2)
+    few_s, many_s = (statistics.median(times_s[segments]) for segments in plans)
+    true_s = (many_s - few_s) / (count - 2)
+    return _row(what, "Δt of a pull [ms]", true_s * 1e3, found.down.overhead_s * 1e3)
+
+
+def _cut(step, segments: int) -> Plan:
+    """A plan of so many pulls, and one push."""
+    ends = np.linspace(0, len(step.layers), segments + 1).astype(int).tolist()
+    pull = [(before + 1, last) for before, last in itertools.pairwise(ends)]
+    return Plan(pull, [(1, len(step.layers))], names=step.names)
+
+
+def _added_rows(model: str, without, with_latency) -> Iterator[tuple[results.Cell, ...]]:
+    """What latency adds to Δt."""
+    for way, times in (("down", 2), ("up", 1)):
+        before, after = getattr(without, way), getattr(with_latency, way)
+        added_ms = (after.overhead_s - before.overhead_s) * 1e3
+        what = "pull" if way == "down" else "push"
+        yield _row(model, f"added to Δt of a {what} [ms]", times * _LATENCY_MS.value, added_ms)
+
+
+def _row(what: str, quantity: str, true: float, measured: float) -> tuple[results.Cell, ...]:
+    return what, quantity, float(true), float(measured), _off(true, measured)
+
+
+def _off(true: float, found: float) -> float:
+    """By how many percent it is off."""
+    return float(100 * (found / true - 1))
+
+
+def prediction() -> list[results.Table]:
+    """Predicted steps against measured ones."""
+    rows = []
+    for name in (_REAL.value, _EMULATED.value[-1]):
+        workload = Workload.parse(name)
+        with _running(workload) as program:
+            start, outside_s = _measure(program)
+            plans = {name: schedulers.get(name)(start.costs) for name in _SCHEDULERS}
+            before_s = {name: _predicted_s(start, outside_s, plans[name]) for name in plans}
+            for scheduler, plan in plans.items():
+                times = (before_s[scheduler], *_run(program, plan, start))
+                rows.append(_prediction_row(workload.model, scheduler, plan, *times))
+    header = ("model", "plan", "pulls", "pushes", "step [ms]", "before [ms]", "off [%]")
+    header += ("in use [ms]", "off [%]", "matched [%]")
+    title = f"Predicted step time, {_MBIT_PER_S.value:g} Mbit/s"
+    return [results.Table(title, header, tuple(rows), _PREDICTION_NOTE, form=".1f")]
+
+
+def _predicted_s(found, outside_s: float, plan: Plan) -> float:
+    return timeline.simulate(found.costs, plan).iteration_s + outside_s
+
+
+def _run(program, plan: Plan, prior) -> tuple[float, float, float]:
+    """Switches to a plan: seconds of a step, those predicted in use, and the matched share."""
+    from tf_dynacomm.bench import cells
+
+    program.step.set_plan(plan)
+    program.run(_WARM_STEPS)
+    found, outside_s = _measure(program, prior)
+    step_s = cells.timed_s(program, plan, _STEPS.value)
+    return step_s, _predicted_s(found, outside_s, plan), found.matched_share
+
+
+def _prediction_row(
+    model: str,
+    scheduler: str,
+    plan: Plan,
+    before_s: float,
+    step_s: float,
+    in_use_s: float,
+    matched_share: float,
+) -> tuple[results.Cell, ...]:
+    predicted = [(s * 1e3, _off(step_s, s)) for s in (before_s, in_use_s)]
+    segments = f"{len(plan.pull)}", f"{len(plan.push)}"
+    return model, scheduler, *segments, step_s * 1e3, *sum(predicted, ()), 100 * matched_share
+
+
+def overhead() -> list[results.Table]:
+    """What a trace costs the epoch that it is taken in."""
+    rows = []
+    for name in (_REAL.value, _EMULATED.value[-1]):
+        workload = Workload.parse(name)
+        with _running(workload) as program:
+            epochs = {"without": lambda p=program: _epoch_s(p), "with": lambda p=program: _epoch_s(p, _plan)}
+            kept = _alternate(epochs)
+            more = [_off(*pair) for pair in zip(kept["without"], kept["with"], strict=True)]
+            medians_s = [statistics.median(times_s) for times_s in kept.values()]
+            rows.append((workload.model, *medians_s, statistics.median(more), min(more), max(more)))
+    header = ("model", "without [s]", "with [s]", "more [%]", "least", "most")
+    title = f"One trace in an epoch of {_EPOCH_STEPS.value} steps; {_ROUNDS.value} rounds"
+    return [results.Table(title, header, tuple(rows), _OVERHEAD_NOTE)]
+
+
+def _alternate(turns: Mapping[str, Callable[[], float]]) -> dict[str, list[float]]:
+    found = {name: [] for name in turns}
+    for number in range(_ROUNDS.value):
+        for name in list(turns)[:: -1 if number % 2 else 1]:
+            found[name].append(turns[name]())
+    return found
+
+
+def _epoch_s(program, meanwhile: Callable | None = None) -> float:
+    """Seconds of an epoch, in which something is done on another thread."""
+    thread = threading.Thread(target=meanwhile or (lambda program: None), args=(program,))
+    begin_s = time.perf_counter()
+    program.schedule(_EPOCH_STEPS.value)
+    thread.start()
+    program.strategy.coordinator.join()
+    seconds = time.perf_counter() - begin_s
+    thread.join()
+    return seconds
+
+
+def _plan(program) -> None:
+    """Plans anew from a trace, as training does."""
+    from tf_dynacomm.profiling import capture
+
+    step_s = float(np.median(program.step.intervals_s()))
+    captured = capture.capture(program.strategy.tasks, max(_TRACED_STEPS * step_s, 0.2))
+    schedulers.get("dynacomm")(_read(program, captured).costs)
+
+
+def parsing() -> list[results.Table]:
+    """How long it takes to read a large trace."""
+    from tf_dynacomm.profiling import run
+
+    with tempfile.TemporaryDirectory() as logdir, _running(Workload.parse(_REAL.value)) as program:
+        first = _traced(program, logdir=pathlib.Path(logdir, "first"))
+        steps = math.ceil(_TRACED_STEPS * _TRACE_MB.value / _size_mb(first.folder))
+        folder = _traced(program, steps, pathlib.Path(logdir, "second")).folder
+        begin_s = time.thread_time()
+        loaded = run.load(folder)
+        seconds = time.thread_time() - begin_s
+        row = (_size_mb(folder), float(len(loaded.workers[0].steps)), seconds)
+    return [results.Table("Reading a trace", ("MB", "steps", "CPU [s]"), (row,), _PARSING_NOTE)]
+
+
+def _size_mb(folder: pathlib.Path) -> float:
+    return sum(file.stat().st_size for file in folder.iterdir()) / 1e6
+
+
+_PARTS: dict[str, Callable[[], Sequence[results.Table]]] = {
+    part.__name__: part for part in (emulated, prediction, overhead, parsing)
+}
+_CHOSEN = flags.DEFINE_multi_enum("parts", list(_PARTS), list(_PARTS), "What is measured.")
+
+
+def main(argv: list[str]) -> None:
+    """Measures, and writes if nothing is left out."""
+    del argv
+    environment.load_tensorflow()
+    tables = [table for name in _CHOSEN.value for table in _PARTS[name]()]
+    if set(_CHOSEN.value) == _PARTS.keys():
+        results.write("trace_accuracy", "How true traces are", _INTRODUCTION, tables)
+    else:
+        print("\n\n".join(table.markdown() for table in tables))
+
+
+if __name__ == "__main__":
+    command.run(main)
