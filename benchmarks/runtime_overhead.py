@@ -60,7 +60,7 @@ def _train(as_stock: bool) -> dict[str, float]:
             model.compile("sgd", "sparse_categorical_crossentropy")
         coordinator = tf.distribute.coordinator.ClusterCoordinator(strategy)
         traced_s = _time_calls(coordinator, "schedule")
-        changes = None if as_stock else _Changes(strategy)
+        changes = None if as_stock else _Changes(strategy, cluster.pid("ps", 0))
         creator = tf_keras.utils.experimental.DatasetCreator(dataset_fn)
         model.fit(creator, epochs=1, steps_per_epoch=_STEPS, verbose=0)
         found = {"trace_s": traced_s[0], "worker_mib": _peak_mib(cluster.pid("worker", 0))}
@@ -90,7 +90,8 @@ def _peak_mib(pid: int | str, field: str = "VmHWM") -> float:
 class _Changes:
     """Changes plans while a training runs: first to one that was loaded before, then to one not."""
 
-    def __init__(self, strategy: DynaCommStrategy):
+    def __init__(self, strategy: DynaCommStrategy, ps_pid: int):
+        self._ps_pid = ps_pid
         self._coordinator = strategy.coordinator
         self._found: dict[str, float] = {}
         self._thread = threading.Thread(target=self._work)
@@ -105,12 +106,15 @@ class _Changes:
         self._wait(_LOAD_AT)
         step = self._coordinator.training_step
         plan = _cut(step, 2)
+        ps_before = _peak_mib(self._ps_pid, "VmRSS")
         before, start_s = self._coordinator.steps_finished, time.perf_counter()
         step.load(plan, 0, 60.0, threading.Event())
         self._found["load_s"] = time.perf_counter() - start_s
         self._found["steps_while_loading"] = self._coordinator.steps_finished - before
         loaded_s = time.perf_counter()
         step.set_plan(plan)
+        self._wait(_LOAD_AT + 30)
+        self._found["ps_mib_a_plan"] = _peak_mib(self._ps_pid, "VmRSS") - ps_before
         self._wait(_SWITCH_WITHOUT_LOAD_AT)
         step.forget_unused()
         step.set_plan(_cut(step, 3))
@@ -181,6 +185,7 @@ def tables(stock: dict[str, float], ours: dict[str, float]) -> list[results.Tabl
         ("the same, not loaded before [median steps]", ours["gap_not_loaded"]),
         ("largest pull segment [MiB]", ours["largest_segment_mib"]),
         ("chief's growth for each plan kept [MiB]", ours["chief_mib_a_plan"]),
+        ("parameter server's growth with a plan loaded [MiB]", ours["ps_mib_a_plan"]),
     )
     return [
         results.Table("Beside stock", ("", "stock", "ours", "ratio"), beside),

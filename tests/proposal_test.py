@@ -63,3 +63,10 @@ def test_nobody_gives_up_more_than_the_least_gain_for_a_common_plan(seed, rates)
 def test_a_gain_below_zero_is_none_to_wait_for():
     costs = {0: _costs(1.0), 1: _costs(1.0)}
     assert len(proposal.choose_plans(costs, dynacomm.schedule, -1.0)) == 2
+
+
+def test_a_known_plan_is_kept_where_it_is_about_as_good():
+    known = dynacomm.schedule(_costs(1.0))
+    for rate, is_kept in ((1.001, True), (0.1, False)):
+        plans = proposal.choose_plans({0: _costs(rate)}, dynacomm.schedule, 0.01, [known])
+        assert (plans[0] == known) == is_kept

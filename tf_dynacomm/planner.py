@@ -26,6 +26,8 @@ _POLL_S = 0.01
 # Steps that fail for so long have ended the training, or it waits for a lost worker.
 _FAILING_S = 5.0
 _GIVE_UP_LOADING_S = 10.0
+# Each leaves its part on the parameter servers, which TensorFlow frees only when the chief ends.
+_MAX_FUNCTIONS = 16
 
 
 class Planner:
@@ -125,7 +127,6 @@ class Planner:
         if verdicts is not None:
             self._policy.learn(verdicts)
             self._verdicts += verdicts
-            self._trial.step.forget_unused()
             self._trial = None
         return verdicts is not None
 
@@ -150,6 +151,12 @@ class Planner:
         tasks = self._strategy.tasks
         if all(step.plan_of(worker) is None for worker in range(len(tasks.workers))):
             raise trace.TraceError("The step runs as stock, which was measured to be faster.")
+        if step.functions_made >= _MAX_FUNCTIONS:
+            raise trace.TraceError(
+                f"{step.functions_made} plans have been made, and TensorFlow keeps each on the "
+                "parameter servers until the training ends, so that no more are. A training that "
+                "is started again from its checkpoint plans anew."
+            )
         proposal = self._propose(step, tasks)
         per_worker = remaining_steps and remaining_steps // len(tasks.workers)
         decision = self._policy.decide(proposal, step.loading_s, per_worker)
@@ -180,6 +187,7 @@ class Planner:
             {worker: m.costs for worker, m in measurements.items()},
             schedulers.get(self._strategy.scheduler),
             self._min_gain,
+            [p for p in step.known_plans() if p.scheduler == self._strategy.scheduler],
         )
         workers = {}
         for worker, measurement in measurements.items():
@@ -214,8 +222,13 @@ class Planner:
         return found
 
     def _load(self, decision: policy_lib.Decision) -> None:
-        """Makes the workers load the functions for their new plans, all at the same time."""
+        """Makes the workers load the functions for their new plans, all at the same time.
+
+        What is neither in force nor to be goes first, so that none keeps more than it must.
+        """
         step = decision.proposal.step
+        if decision.plans:
+            step.forget_unused(besides=decision.plans.values())
         timeout_s = 1.0 + 10 * float(np.median(step.intervals_s()))
         self._loads = [
             threading.Thread(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import collections
 import dataclasses
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 from tf_dynacomm import costs as costs_lib
 from tf_dynacomm import plan as plan_lib
@@ -64,27 +64,33 @@ def choose_plans(
     costs: Mapping[int, costs_lib.LayerCosts],
     schedule: Callable[[costs_lib.LayerCosts], plan_lib.Plan],
     min_gain: float,
+    known: Iterable[plan_lib.Plan] = (),
 ) -> dict[int, plan_lib.Plan]:
-    """A plan for each worker: its own, or a common one where that is about as good.
+    """A plan for each worker: its own, or one that is there already and about as good.
 
     Costs are never measured twice alike, so that even equal workers would all get plans of their
-    own. A worker takes the plan of another one if its own is not faster by `min_gain`; the plan
-    that suits most is taken first.
+    own, and new ones each time. A worker takes a known plan, or that of another worker, if its own
+    is not faster by `min_gain`; of the others' plans the one that suits most is taken first.
 
     Args:
       costs: The costs of each worker.
       schedule: Makes a plan from costs.
-      min_gain: Share of the step time that a plan of its own must save.
+      min_gain: Share of the step time that a plan of its own must save. Below 0 all get their own.
+      known: Plans whose functions are there, the one to prefer first.
     """
     own = {worker: schedule(c) for worker, c in costs.items()}
+    if min_gain < 0:
+        return own
+    own_s = {w: timeline.simulate(costs[w], plan).iteration_s for w, plan in own.items()}
 
     def suits(plan: plan_lib.Plan, worker: int) -> bool:
         step_s = timeline.simulate(costs[worker], plan).iteration_s
-        own_s = timeline.simulate(costs[worker], own[worker]).iteration_s
-        return step_s - own_s <= max(min_gain, 0.0) * step_s
+        return step_s - own_s[worker] <= min_gain * step_s
 
-    suited = {plan: [w for w in costs if suits(plan, w)] for plan in own.values()}
     chosen: dict[int, plan_lib.Plan] = {}
+    for plan in known:
+        chosen.update({w: plan for w in costs if w not in chosen and suits(plan, w)})
+    suited = {plan: [w for w in costs if suits(plan, w)] for plan in own.values()}
     while len(chosen) < len(own):
         count = collections.Counter(
             {plan: sum(w not in chosen for w in workers) for plan, workers in suited.items()}

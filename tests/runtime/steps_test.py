@@ -275,6 +275,13 @@ def test_functions_that_are_not_in_force_can_be_dropped(step, made):
     step.forget_unused()
     for plan in (_ONE, step.first_plan):
         step.prepare(plan)
-    assert len(made) == 3
+    assert len(made) == step.functions_made == 3
     step.prepare(Plan(_TWO.pull, _TWO.push, credit=2))
-    assert len(made) == 4
+    assert len(made) == step.functions_made == 4
+
+
+def test_functions_that_are_to_be_in_force_are_kept(step, made):
+    step.set_plan(_ONE)
+    step.forget_unused(besides=[step.first_plan, None])
+    assert set(step.known_plans()) == {_ONE, step.first_plan}
+    assert step.known_plans()[0] == _ONE

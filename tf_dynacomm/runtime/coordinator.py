@@ -5,9 +5,10 @@ from __future__ import annotations
 import contextlib
 import functools
 import re
+import statistics
 import threading
 import weakref
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 import tensorflow as tf
 from absl import logging
@@ -51,7 +52,8 @@ class Steps:
         self._lock = threading.Lock()
         self._steps: list[weakref.ref[steps.Step]] = []
         self._latest: weakref.ref[steps.Step] | None = None
-        self._ended: DataEndedError | None = None
+        self.ended: DataEndedError | None = None
+        self.first_plans: Mapping[int, plan_lib.Plan] = {}
         self.finished = 0
         self.failing = False
 
@@ -67,6 +69,8 @@ class Steps:
         if tf_internals.must_compile(concrete_function):
             raise ValueError(XLA_REFUSED)
         step = steps.Step(concrete_function, self._scheduled, self.fixed_plan)
+        if self.first_plans and step.trains:
+            _begin_with(self.first_plans, step)
         _warn_of_variables_on_the_chief(step)
         self._steps.append(weakref.ref(step))
         return step
@@ -93,12 +97,12 @@ class Steps:
         except tf.errors.OutOfRangeError as e:
             if _END_OF_DATA not in e.message:
                 raise
-            self._ended = self._ended or DataEndedError(worker, trains)
-            raise self._ended from e
+            self.ended = self.ended or DataEndedError(worker, trains)
+            raise self.ended from e
         except tf.errors.CancelledError as e:
-            if self._ended is None:
+            if self.ended is None:
                 raise
-            raise self._ended from e
+            raise self.ended from e
 
     @contextlib.contextmanager
     def settled_by_errors(self) -> Iterator[None]:
@@ -106,7 +110,7 @@ class Steps:
         try:
             yield
         except tf.errors.OutOfRangeError:
-            self._ended = None
+            self.ended = None
             raise
 
     @property
@@ -119,6 +123,20 @@ class Steps:
         """The steps traced so far and still in use, oldest first."""
         with self._lock:
             return [step for ref in self._steps if (step := ref()) is not None]
+
+
+def _begin_with(plans: Mapping[int, plan_lib.Plan], step: steps.Step) -> None:
+    """Lets each worker begin a step with its plan, and others with what most have."""
+    try:
+        most = statistics.mode(plans.values())
+        step.set_plan(most)
+        for worker, plan in plans.items():
+            if plan != most:
+                step.set_plan(plan, [worker])
+        step.first_plan = most
+    except plan_lib.PlanMismatchError as e:
+        logging.warning("The plans that were kept are not used: %s", e)
+        step.set_plan(step.first_plan)
 
 
 def _warn_of_variables_on_the_chief(step: steps.Step) -> None:
@@ -146,7 +164,7 @@ class DynaCommCoordinator(tf_internals.Coordinator):
     def __init__(self, strategy, plan: plan_lib.Plan | None = None, scheduled: bool = True):
         if not hasattr(self, "_steps"):
             self._steps = Steps(plan, scheduled)
-        super().__init__(strategy, self._steps.runner_of)
+        super().__init__(strategy, self._steps.runner_of, lambda: self._steps.ended)
 
     def schedule(self, fn, args=None, kwargs=None) -> tf.distribute.coordinator.RemoteValue:
         """Schedules a function, or raises the error of an earlier one, as TensorFlow's own does."""
@@ -157,6 +175,16 @@ class DynaCommCoordinator(tf_internals.Coordinator):
         """Waits for all that is scheduled, or raises its error, as TensorFlow's own does."""
         with self._steps.settled_by_errors():
             super().join()
+
+    def begin_with(self, plans: Mapping[int, plan_lib.Plan]) -> None:
+        """Lets training steps that are traced from now on begin with plans from elsewhere.
+
+        Plans that are for another model are told in the log, and not used.
+
+        Args:
+          plans: The plan of each worker, by index; others take the one that most have.
+        """
+        self._steps.first_plans = dict(plans)
 
     @property
     def training_step(self) -> steps.Step | None:

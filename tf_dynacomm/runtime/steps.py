@@ -30,7 +30,7 @@ _POLL_S = 0.05
 
 
 @dataclasses.dataclass(frozen=True)
-class _InForce:
+class _Variant:
     """A plan, and the function that follows it."""
 
     plan: plan_lib.Plan | None
@@ -53,6 +53,7 @@ class Step:
       first_plan: The plan that it began with; `None` if it runs as traced.
       draws_seeded_numbers: Whether a new plan would start a seeded random sequence again.
       times: When it ran.
+      functions_made: How many functions have been made for plans, those dropped since included.
       loading_s: Seconds that a worker took to load a function, the last time that one did; that is
         most of the first step.
 
@@ -71,9 +72,10 @@ class Step:
         self.layers: tuple[layers.Layer, ...] = self._function.layers
         self.draws_seeded_numbers = tf_internals.draws_seeded_numbers(base)
         self.times = step_times.StepTimes()
+        self.functions_made = 0
         self.loading_s: float | None = None
-        self._common = _InForce(None, base)
-        self._own: dict[int, _InForce] = {}
+        self._common = _Variant(None, base)
+        self._own: dict[int, _Variant] = {}
         self._seen: set[int] = set()
         if scheduled and self.layers:
             self.set_plan(plan if plan is not None and self.trains else self.starting_plan())
@@ -186,7 +188,7 @@ class Step:
             segments for a step that trains.
         """
         self.prepare(plan)
-        new = _InForce(plan, self._variant(plan))
+        new = _Variant(plan, self._variant(plan))
         with self._lock:
             if workers is None:
                 self._common, self._own = new, {}
@@ -197,21 +199,38 @@ class Step:
         """The function for a plan; kept, so that going back to a plan costs nothing."""
         if plan is None:
             return self._base
-        key = (plan.pull, plan.push, plan.credit)
+        key = _key(plan)
         with self._making:
             if key not in self._variants:
-                self._variants[key] = self._function.with_plan(plan)
+                self._variants[key] = _Variant(plan, self._function.with_plan(plan))
+                self.functions_made += 1
             self._variants.move_to_end(key)
             while len(self._variants) > _MAX_VARIANTS:
                 self._variants.popitem(last=False)
-            return self._variants[key]
+            return self._variants[key].function
 
-    def forget_unused(self) -> None:
-        """Drops the functions of plans that are not in force, here and on the workers."""
+    def known_plans(self) -> tuple[plan_lib.Plan, ...]:
+        """The plans whose functions are kept; those in force first, the latest of the others next."""
         with self._lock:
-            used = [f.function for f in (self._common, *self._own.values())]
+            in_force = [f.plan for f in (self._common, *self._own.values()) if f.plan is not None]
         with self._making:
-            kept = ((key, f) for key, f in self._variants.items() if f in used)
+            kept = [variant.plan for variant in reversed(self._variants.values())]
+        return tuple(dict.fromkeys((*in_force, *kept)))
+
+    def forget_unused(self, besides: Iterable[plan_lib.Plan | None] = ()) -> None:
+        """Drops the functions of plans that are not in force, here and on the workers.
+
+        Parameter servers keep their parts of a function until the training ends: TensorFlow gives
+        no way to drop those.
+
+        Args:
+          besides: Plans whose functions are kept too.
+        """
+        with self._lock:
+            used = [f.plan for f in (self._common, *self._own.values())]
+        keys = {_key(plan) for plan in (*used, *besides) if plan is not None}
+        with self._making:
+            kept = ((key, v) for key, v in self._variants.items() if key in keys)
             self._variants = collections.OrderedDict(kept)
 
     def run(self, worker: int, *args, **kwargs):
@@ -235,6 +254,11 @@ class Step:
     ) -> np.ndarray:
         """Seconds from one step's start to the next one's (see `StepTimes.intervals_s`)."""
         return self.times.intervals_s(since_s, worker, plan)
+
+
+def _key(plan: plan_lib.Plan) -> tuple:
+    """What plans have in common that are followed by the same function."""
+    return plan.pull, plan.push, plan.credit
 
 
 def _few(names: Sequence[str], count: int = 3) -> str:

@@ -193,10 +193,10 @@ class Closure(cluster_coordinator.Closure):
 
     Relies on `Closure.__init__` tracing the function into `_concrete_function`, and on `execute_on`
     calling `_function` in the worker's thread, inside the worker's dispatch context, and returning
-    when the step has ended.
+    when the step has ended; and on `mark_cancelled` setting the error of a step that never began.
     """
 
-    def __init__(self, function, cancellation_mgr, args, kwargs, runner_of):
+    def __init__(self, function, cancellation_mgr, args, kwargs, runner_of, why_cancelled):
         super().__init__(function, cancellation_mgr, args=args, kwargs=kwargs)
         runner = runner_of(self._concrete_function)
 
@@ -205,6 +205,15 @@ class Closure(cluster_coordinator.Closure):
             return runner(worker, *args, **kwargs)
 
         self._function = cancellation_mgr.get_cancelable_function(run)
+        self._why_cancelled = why_cancelled
+
+    def mark_cancelled(self):
+        """Tells whoever waits for the result why there will be none."""
+        error = self._why_cancelled()
+        if error is None:
+            super().mark_cancelled()
+        else:
+            self.maybe_call_with_output_remote_value(lambda r: r._set_error(error))
 
 
 class Cluster(cluster_coordinator.Cluster):
@@ -214,14 +223,15 @@ class Cluster(cluster_coordinator.Cluster):
     and its cancellation manager.
     """
 
-    def __init__(self, strategy, runner_of):
+    def __init__(self, strategy, runner_of, why_cancelled):
         super().__init__(strategy)
         self._runner_of = runner_of
+        self._why_cancelled = why_cancelled
 
     def schedule(self, function, args, kwargs):
         """Queues a closure; returns its `RemoteValue`."""
         manager = self.closure_queue._cancellation_mgr
-        closure = Closure(function, manager, args, kwargs, self._runner_of)
+        closure = Closure(function, manager, args, kwargs, self._runner_of, self._why_cancelled)
         result = closure.build_output_remote_value()
         self.closure_queue.put(closure)
         return result
@@ -229,6 +239,9 @@ class Cluster(cluster_coordinator.Cluster):
 
 class Coordinator(tf.distribute.coordinator.ClusterCoordinator):
     """A coordinator whose steps run through `runner_of(concrete_function)(worker, *args)`.
+
+    Steps that are cancelled before they begin fail with what `why_cancelled()` gives; as under
+    stock if that is `None`.
 
     Relies on `ClusterCoordinator.__new__` giving the strategy's one coordinator, on
     `_has_initialized` making `__init__` run once, and on `_cluster` being used for all else.
@@ -238,11 +251,11 @@ class Coordinator(tf.distribute.coordinator.ClusterCoordinator):
         """Gives the strategy's one coordinator."""
         return super().__new__(cls, strategy)
 
-    def __init__(self, strategy, runner_of):
+    def __init__(self, strategy, runner_of, why_cancelled):
         if not getattr(self, "_has_initialized", False):
             self._strategy = strategy
             strategy.extended._used_with_coordinator = True
-            self._cluster = Cluster(strategy, runner_of)
+            self._cluster = Cluster(strategy, runner_of, why_cancelled)
             self._has_initialized = True
 
 
