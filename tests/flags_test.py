@@ -54,6 +54,7 @@ def test_missing_plan_file_is_named(tmp_path):
         ("--scheduler=best", "one of <.*dynacomm.*sequential.*stock"),
         ("--replan_every=0", "replan_every"),
         ("--connect_timeout=-1", "connect_timeout"),
+        ("--connect_timeout=nan", "must be a finite number of seconds"),
     ],
 )
 def test_wrong_values_are_refused(argument, message):

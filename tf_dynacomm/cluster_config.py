@@ -6,6 +6,7 @@ import concurrent.futures
 import dataclasses
 import errno
 import json
+import re
 import socket
 import sys
 import time
@@ -20,6 +21,7 @@ _EXAMPLE = (
 )
 _PROBE_INTERVAL_S = 0.2
 _PROBE_TIMEOUT_S = 1.0
+_ADDRESS = re.compile(r"[\w.:%[\]-]+:(\d{1,5})", re.ASCII)
 _REPORT_INTERVAL_S = 10.0
 
 
@@ -110,7 +112,7 @@ def listens(address: str) -> bool:
     host, _, port = address.rpartition(":")
     try:
         socket.create_connection((host, int(port)), timeout=_PROBE_TIMEOUT_S).close()
-    except OSError:
+    except (OSError, UnicodeError):  # The latter if a label of the name is too long.
         return False
     return True
 
@@ -143,7 +145,7 @@ def _silent(addresses: Sequence[str]) -> list[str]:
 def _parse(text: str) -> dict[str, Any]:
     try:
         config = json.loads(text)
-    except json.JSONDecodeError as error:
+    except (RecursionError, ValueError) as error:
         raise ValueError(f"`TF_CONFIG` must be JSON ({error}), such as {_EXAMPLE}") from error
     if not isinstance(config, dict):
         raise ValueError(f"`TF_CONFIG` ({text}) must be a JSON object, such as {_EXAMPLE}")
@@ -170,8 +172,8 @@ def _checked_cluster(config: Mapping[str, Any]) -> dict[str, list[str]]:
 def _is_address(value: Any) -> bool:
     if not isinstance(value, str):
         return False
-    host, _, port = value.rpartition(":")
-    return bool(host) and port.isdecimal() and 0 < int(port) < 65536
+    match = _ADDRESS.fullmatch(value)
+    return match is not None and 0 < int(match[1]) < 65536
 
 
 def _checked_task(

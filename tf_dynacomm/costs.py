@@ -112,14 +112,12 @@ class LayerCosts:
           ValueError: If it holds no valid costs; the message names the file.
         """
         content = files.read(path, _KIND, _VERSION)
-        try:
+        with files.malformed(f"{path}: no valid costs"):
             return cls(
                 **{vector: content[vector] for vector in _VECTORS},
                 overhead_s=content["overhead_s"],
                 names=content["names"],
             )
-        except (KeyError, TypeError, ValueError) as e:
-            raise ValueError(f"{path}: no valid costs: {e}") from e
 
     def _content(self) -> dict:
         vectors = {vector: getattr(self, vector).tolist() for vector in _VECTORS}
@@ -129,7 +127,7 @@ class LayerCosts:
 def _vector(name: str, values: ArrayLike, count: int) -> np.ndarray:
     try:
         vector = np.array(values, np.float64)
-    except (TypeError, ValueError) as e:
+    except (OverflowError, TypeError, ValueError) as e:
         raise ValueError(f"`{name}` must be a vector of numbers: {e}") from e
     if vector.shape != (count,) or not count:
         raise ValueError(
@@ -151,7 +149,7 @@ def _vector(name: str, values: ArrayLike, count: int) -> np.ndarray:
 def _overheads(overhead_s: float | Sequence[float]) -> tuple[float, float]:
     try:
         pair = np.array(overhead_s, np.float64)
-    except (TypeError, ValueError) as e:
+    except (OverflowError, TypeError, ValueError) as e:
         raise ValueError(f"`overhead_s` ({overhead_s}) must be a number or a pair: {e}") from e
     if pair.shape not in ((), (2,)):
         raise ValueError(f"`overhead_s` ({overhead_s}) must be one number or a pair (pull, push).")

@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 import dataclasses
+import hashlib
+import io
+import math
 import pathlib
-import zipfile
 from collections.abc import Callable
 
 import numpy as np
 
 _CIFAR10_FOLDER = "cifar-10-batches-bin"
 _CIFAR10_SHAPE = (32, 32, 3)
+_CIFAR10_CLASSES = 10
 _CIFAR10_RECORD_BYTES = 1 + 32 * 32 * 3
 _CIFAR10_FILE_BYTES = 10_000 * _CIFAR10_RECORD_BYTES
 _DIGITS_MAX_PIXEL = 16
+_DIGITS_SHA256 = "b2dab7b501728c22e9119ad76740b2e17c77a231e42d1e592380d90886f1a05e"
 _DIGITS_TEST_EVERY = 5
 _MAX_PIXEL = 255
+_SYNTHETIC_MAX_VALUES = 1 << 22
 _SYNTHETIC_TRAIN_SIZE = 1024
 _SYNTHETIC_TEST_SIZE = 64
 
@@ -96,9 +101,9 @@ def load(
 
     Raises:
       ValueError: `name` is unknown.
-      ValueError: A file is damaged or not of the right size.
+      ValueError: A file is damaged, not of the right size, or holds labels that there are not.
       ValueError: `data_dir` is needed and not given.
-      ValueError: `synthetic_shape` or `synthetic_classes` is not positive.
+      ValueError: `synthetic_shape` or `synthetic_classes` is not positive, or too large.
       FileNotFoundError: A file is missing.
     """
     if name == "digits":
@@ -119,12 +124,13 @@ def _digits_path() -> pathlib.Path:
 
 def _digits(path: pathlib.Path) -> ImageDataset:
     try:
-        with np.load(path) as arrays:
-            images, labels = arrays["images"][..., np.newaxis], arrays["labels"]
+        data = path.read_bytes()
     except FileNotFoundError as error:
         raise FileNotFoundError(f"{path} is missing: install tf_dynacomm again.") from error
-    except (ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
-        raise ValueError(f"{path} is damaged ({error}): install tf_dynacomm again.") from error
+    if hashlib.sha256(data).hexdigest() != _DIGITS_SHA256:
+        raise ValueError(f"{path} is damaged: install tf_dynacomm again.")
+    with np.load(io.BytesIO(data), allow_pickle=False) as arrays:
+        images, labels = arrays["images"][..., np.newaxis], arrays["labels"]
     is_test = np.arange(len(images)) % _DIGITS_TEST_EVERY == _DIGITS_TEST_EVERY - 1
     return _from_arrays(
         "digits",
@@ -155,10 +161,13 @@ def _from_arrays(name, classes, train, test, *, max_pixel=_MAX_PIXEL) -> ImageDa
 
 
 def _synthetic(shape: tuple[int, int, int], classes: int) -> ImageDataset:
-    if len(shape) != 3 or min(shape) < 1:
-        raise ValueError(f"`synthetic_shape` {tuple(shape)} must be three positive numbers.")
-    if classes < 1:
-        raise ValueError(f"`synthetic_classes` ({classes}) must be positive.")
+    if len(shape) != 3 or min(shape) < 1 or math.prod(shape) > _SYNTHETIC_MAX_VALUES:
+        raise ValueError(
+            f"`synthetic_shape` {tuple(shape)} must be three positive numbers, whose product is "
+            f"at most {_SYNTHETIC_MAX_VALUES}."
+        )
+    if not 1 <= classes <= np.iinfo(np.int32).max:
+        raise ValueError(f"`synthetic_classes` ({classes}) must be positive, and an int32.")
 
     def train_examples():
         # Made where it is used: sent to the workers it would be large.
@@ -211,7 +220,7 @@ def _cifar10(data_dir: str | pathlib.Path | None) -> ImageDataset:
     return ImageDataset(
         name="cifar10",
         image_shape=_CIFAR10_SHAPE,
-        classes=10,
+        classes=_CIFAR10_CLASSES,
         train_size=sum(path.stat().st_size for path in train_paths) // _CIFAR10_RECORD_BYTES,
         test_images=planes.transpose(0, 2, 3, 1).astype(np.float32) / _MAX_PIXEL,
         test_labels=records[:, 0].astype(np.int32),
@@ -229,3 +238,6 @@ def _check_cifar10_file(path: pathlib.Path) -> None:
         raise ValueError(
             f"{path} must have {_CIFAR10_FILE_BYTES} bytes but has {size_bytes}: {remedy} again."
         )
+    label = np.memmap(path, np.uint8, "r")[::_CIFAR10_RECORD_BYTES].max()
+    if label >= _CIFAR10_CLASSES:
+        raise ValueError(f"{path} has a label {label}, but there are 0 to 9 only: {remedy} again.")

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import pathlib
 import uuid
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
+
+_MAX_BYTES = 1 << 26  # A record of the largest steps takes a few megabytes.
+_MALFORMED = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
 
 
 def write(path: str | os.PathLike, kind: str, version: int, content: Mapping[str, Any]) -> None:
-    """Writes a file whole or not at all.
+    """Writes a file as `write_text` does.
 
     Args:
       path: Where to.
@@ -22,15 +26,35 @@ def write(path: str | os.PathLike, kind: str, version: int, content: Mapping[str
     Raises:
       OSError: If it cannot be written.
     """
-    path = pathlib.Path(path)
     header = {"format": f"tf_dynacomm.{kind}", "version": version}
     text = json.dumps({**header, **content}, indent=1, allow_nan=False)
+    write_text(path, f"{text}\n")
+
+
+def write_text(path: str | os.PathLike, text: str) -> None:
+    """Writes a file whole or not at all; what is no file, such as `/dev/stdout`, is written to.
+
+    A link is replaced and not followed, so that nothing is written outside of its folder.
+
+    Raises:
+      OSError: If it cannot be written.
+    """
+    path = pathlib.Path(path)
+    if _is_device(path):
+        path.write_text(text, encoding="utf-8")
+        return
     part = path.with_name(f".{path.name}.{uuid.uuid4().hex}")
     try:
-        part.write_text(f"{text}\n", encoding="utf-8")
+        part.write_text(text, encoding="utf-8")
         part.replace(path)
     finally:
         part.unlink(missing_ok=True)
+
+
+def _is_device(path: pathlib.Path) -> bool:
+    """Whether there is something that must not be replaced: a device, a pipe, a folder."""
+    link_to_file = path.is_symlink() and path.is_relative_to("/dev")  # Such as /dev/stdout.
+    return path.exists() and (link_to_file or not path.is_file())
 
 
 def read(path: str | os.PathLike, kind: str, version: int) -> dict[str, Any]:
@@ -38,12 +62,15 @@ def read(path: str | os.PathLike, kind: str, version: int) -> dict[str, Any]:
 
     Raises:
       OSError: If it cannot be read.
-      ValueError: If it is not JSON, of another kind, or of a newer version.
+      ValueError: If it is not JSON, of another kind, of another version, or too long.
     """
-    try:
-        content = json.loads(pathlib.Path(path).read_bytes())
-    except (ValueError, RecursionError) as e:
-        raise ValueError(f"{path}: not JSON, or cut short ({e}).") from e
+    with open(path, "rb") as file:
+        data = file.read(_MAX_BYTES + 1)
+    if len(data) > _MAX_BYTES:
+        raise ValueError(f"{path}: longer than the {_MAX_BYTES} bytes that a file of {kind} takes.")
+    with malformed(f"{path}: not JSON, or cut short"):
+        content = json.loads(data)
+        json.dumps(content, ensure_ascii=False).encode()  # Half characters could not be printed.
     if not isinstance(content, dict) or content.get("format") != f"tf_dynacomm.{kind}":
         raise ValueError(f"{path}: not a file of {kind} that tf_dynacomm wrote.")
     if content.get("version") != version:
@@ -52,3 +79,19 @@ def read(path: str | os.PathLike, kind: str, version: int) -> dict[str, Any]:
             f"version {version}."
         )
     return content
+
+
+@contextlib.contextmanager
+def malformed(what: str) -> Iterator[None]:
+    """Turns whatever is raised by reading content that is not of the right form into `ValueError`.
+
+    Args:
+      what: The beginning of its message.
+
+    Raises:
+      ValueError: If the block raises what a wrong type, a missing key or such a thing leads to.
+    """
+    try:
+        yield
+    except _MALFORMED as e:
+        raise ValueError(f"{what}: {e if isinstance(e, KeyError | ValueError) else repr(e)}") from e

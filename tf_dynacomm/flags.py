@@ -10,6 +10,7 @@ def main(argv):
 from __future__ import annotations
 
 import dataclasses
+import math
 from typing import Any
 
 from absl import flags
@@ -73,7 +74,7 @@ def define(prefix: str = "", flag_values: flags.FlagValues = flags.FLAGS) -> Str
       absl.flags.DuplicateFlagError: A flag of such a name exists already.
     """
     where = {"flag_values": flag_values}
-    return StrategyFlags(
+    defined = StrategyFlags(
         flags.DEFINE_enum(
             f"{prefix}scheduler",
             "dynacomm",
@@ -102,3 +103,7 @@ def define(prefix: str = "", flag_values: flags.FlagValues = flags.FLAGS) -> Str
             f"{prefix}logdir", None, "Folder for traces, costs and plans. Default: none.", **where
         ),
     )
+    flags.register_validator(
+        f"{prefix}connect_timeout", math.isfinite, "must be a finite number of seconds", **where
+    )
+    return defined

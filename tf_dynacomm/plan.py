@@ -36,8 +36,8 @@ class Plan:
         equal.
 
     Raises:
-      ValueError: If segments do not cover 1..L once and in order, `credit` is less than 1, or
-        there are not L names.
+      ValueError: If segments do not cover 1..L once and in order, `credit` is less than 1, there
+        are not L names, or `scheduler` is no name.
     """
 
     pull: tuple[Segment, ...]
@@ -60,6 +60,8 @@ class Plan:
             raise ValueError(f"`credit` ({self.credit}) must be a whole number, at least 1.")
         if self.names is not None:
             _check_names(self.names, self.num_layers)
+        if not isinstance(self.scheduler, str | None):
+            raise ValueError(f"`scheduler` ({self.scheduler!r}) must be a name.")
 
     @property
     def num_layers(self) -> int:
@@ -83,10 +85,8 @@ class Plan:
           ValueError: If it holds no valid plan; the message names the file.
         """
         content = files.read(path, _KIND, _VERSION)
-        try:
+        with files.malformed(f"{path}: no valid plan"):
             return cls(**{field.name: content[field.name] for field in dataclasses.fields(cls)})
-        except (KeyError, TypeError, ValueError) as e:
-            raise ValueError(f"{path}: no valid plan: {e}") from e
 
 
 def _segments(name: str, segments: Sequence[Sequence[int]]) -> tuple[Segment, ...]:

@@ -13,13 +13,19 @@ from tf_dynacomm.tools import quantities
         ("30MB/s", 30e6),
         ("1e3B/s", 1e3),
         ("8bps", 1),
+        ("250mbit", 31.25e6),
+        ("1gbit", 125e6),
+        ("800kbit", 1e5),
+        ("8bit", 1),
     ],
 )
 def test_rates(text, expected):
     assert quantities.rate_bytes_per_s(text) == pytest.approx(expected, rel=1e-15)
 
 
-@pytest.mark.parametrize("text", ["", "10", "Gbps", "-1Gbps", "nanGbps", "10ms", "10 gigabits"])
+@pytest.mark.parametrize(
+    "text", ["", "10", "Gbps", "-1Gbps", "nanGbps", "10ms", "10 gigabits", "1mbps"]
+)
 def test_what_is_no_rate(text):
     with pytest.raises(ValueError, match=r"must be a rate such as 10Gbps"):
         quantities.rate_bytes_per_s(text)
@@ -28,6 +34,14 @@ def test_what_is_no_rate(text):
 def test_rate_must_be_positive():
     with pytest.raises(ValueError, match=r"^a rate \(0Gbps\) must be positive\.$"):
         quantities.rate_bytes_per_s("0Gbps")
+
+
+@pytest.mark.parametrize(
+    ("read", "text"), [(quantities.rate_bytes_per_s, "1e999bit"), (quantities.time_s, "1e999s")]
+)
+def test_what_no_number_holds_is_refused(read, text):
+    with pytest.raises(ValueError, match=rf"'{text}' must be finite"):
+        read(text)
 
 
 @pytest.mark.parametrize(

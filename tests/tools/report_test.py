@@ -96,3 +96,12 @@ def test_step_time_that_is_not_known_is_null(tmp_path):
 def test_summary_that_cannot_be_written_is_an_error(tmp_path):
     with pytest.raises(OSError, match="nowhere"):
         report.write_summary(tmp_path / "nowhere" / "summary.json", {})
+
+
+def test_earlier_summary_stays_when_writing_fails(tmp_path):
+    path = tmp_path / "summary.json"
+    report.write_summary(path, {"test_loss": 1.0})
+    with pytest.raises(ValueError, match="JSON"):
+        report.write_summary(path, {"test_loss": float("nan")})
+    assert json.loads(path.read_text()) == {"test_loss": 1.0}
+    assert list(tmp_path.iterdir()) == [path]

@@ -13,29 +13,37 @@ from __future__ import annotations
 
 import collections
 import json
+import math
+import re
 from collections.abc import Callable, Iterator
 from typing import TextIO
 
+from tf_dynacomm import files
 from tf_dynacomm.profiling import step_events
 
 _HOST_PLANE = "/host:CPU"
 _SECONDS = 1e-6
 _CHUNK_CHARACTERS = 1 << 20
+# A packed file can hold a thousand times its size; viewers write a million events at most.
+_MAX_VALUE_CHARACTERS = 1 << 26
+_MAX_EVENTS = 1 << 22
+_SPACE = re.compile(r"\s*")
 
 
 def hosts(text: TextIO) -> dict[str, list[step_events.Thread]]:
     """The threads of every host in a trace; the host's name is empty if the trace has none.
 
     Raises:
-      ValueError: If the text is no such trace, or cut short.
+      ValueError: If the text is no such trace, cut short, or too long to be held.
     """
     reader = _Reader()
-    for key, value in _entries(_Stream(text)):
-        if key == "stackFrames":
-            reader.frames = {int(k): str(f.get("name", "")) for k, f in value.items()}
-        elif key == "traceEvents":
-            reader.add(value)
-    return reader.hosts()
+    with files.malformed("no trace events"):
+        for key, value in _entries(_Stream(text)):
+            if key == "stackFrames":
+                reader.frames = {int(k): str(f.get("name", "")) for k, f in value.items()}
+            elif key == "traceEvents":
+                reader.add(value)
+        return reader.hosts()
 
 
 class _Reader:
@@ -46,8 +54,12 @@ class _Reader:
         self._waiting: list[dict] = []
         self._processes: dict[object, str] = {}
         self._threads: dict[tuple, step_events.Thread] = collections.defaultdict(step_events.Thread)
+        self._count = 0
 
     def add(self, event: dict) -> None:
+        self._count += 1
+        if self._count > _MAX_EVENTS:
+            raise ValueError(f"more than {_MAX_EVENTS} events: record for a shorter time")
         if event.get("ph") == "M" and event.get("name") == "process_name":
             self._processes[event.get("pid")] = str(event.get("args", {}).get("name", ""))
         elif event.get("ph") == "X":
@@ -62,6 +74,8 @@ class _Reader:
         if step_events.is_wanted(name):
             start_s = float(event["ts"]) * _SECONDS
             end_s = start_s + float(event.get("dur", 0)) * _SECONDS
+            if not math.isfinite(end_s):
+                raise ValueError(f"an event whose time is no number: {name}")
             thread = self._threads[event.get("pid"), event.get("tid")]
             thread.add(name, start_s, end_s, stats)
 
@@ -119,10 +133,9 @@ class _Stream:
     def peek(self) -> str:
         """The next character that is no space; empty at the end."""
         while True:
-            while self._position < len(self._held):
-                if not self._held[self._position].isspace():
-                    return self._held[self._position]
-                self._position += 1
+            self._position = _SPACE.match(self._held, self._position).end()
+            if self._position < len(self._held):
+                return self._held[self._position]
             if self._whole:
                 return ""
             self._read()
@@ -150,7 +163,7 @@ class _Stream:
         """The next value.
 
         Raises:
-          ValueError: If there is none.
+          ValueError: If there is none, or if it is too long.
         """
         self.peek()
         while True:
@@ -168,6 +181,8 @@ class _Stream:
         """Holds more text: as much again as it holds, so that long values cost linear time."""
         self._held = self._held[self._position :]
         self._position = 0
+        if len(self._held) > _MAX_VALUE_CHARACTERS:
+            raise ValueError(f"a value of more than {_MAX_VALUE_CHARACTERS} characters")
         more = self._text.read(max(_CHUNK_CHARACTERS, len(self._held)))
         self._whole = not more
         self._held += more

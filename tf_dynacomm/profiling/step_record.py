@@ -66,13 +66,14 @@ def load(folder: pathlib.Path) -> StepRecord | None:
     path = folder / NAME
     if not path.exists():
         return None
+    if not path.is_file():
+        raise ValueError(f"{path}: not a file.")  # To open a pipe would be to wait.
     content = files.read(path, _KIND, _VERSION)
-    try:
+    with files.malformed(f"{path}: no valid record of a step"):
         graph = _graph(content)
-        plans = {int(w): _plan(p) for w, p in content["plans"].items()}
-        return StepRecord(graph, layers_lib.layer_table(graph), plans)
-    except (AttributeError, IndexError, KeyError, TypeError, ValueError) as e:
-        raise ValueError(f"{path}: no valid record of a step: {e!r}") from e
+        layers = layers_lib.layer_table(graph)
+        plans = {int(w): _plan(p, len(layers)) for w, p in content["plans"].items()}
+        return StepRecord(graph, layers, plans)
 
 
 def _content(graph: step_graph.StepGraph, plans: Mapping[int, plan_lib.Plan | None]) -> dict:
@@ -105,7 +106,7 @@ def _line(node: step_graph.Node, device: int) -> str:
 
 
 def _graph(content: Mapping) -> step_graph.StepGraph:
-    variables = {arg: step_graph.Variable(arg, *rest) for arg, *rest in content["variables"]}
+    variables = {arg: _variable(arg, *rest) for arg, *rest in content["variables"]}
     types = {tensor: _type(*kind) for tensor, kind in content["types"].items()}
     definition = function_pb2.FunctionDef(ret={t: t for t in content["results"]})
     pruned = set(content["pruned"])
@@ -120,9 +121,25 @@ def _graph(content: Mapping) -> step_graph.StepGraph:
     return step_graph.StepGraph(definition, variables, lambda tensor: types.get(tensor, _UNKNOWN))
 
 
+def _variable(
+    arg: str, name: str, trainable: bool, device: str, kind: Sequence | None = None
+) -> step_graph.Variable:
+    if [type(value) for value in (arg, name, trainable, device)] != [str, str, bool, str]:
+        raise ValueError(f"variable ({arg!r}) must have a name, be trained or not, and be placed.")
+    return step_graph.Variable(arg, name, trainable, device, kind and _type(*kind))
+
+
 def _type(dtype: str, shape: Sequence[int] | None, item_bytes: int) -> step_graph.TensorType:
+    numbers = [item_bytes, *(shape or ())]
+    if type(dtype) is not str or not all(type(n) is int and n >= 0 for n in numbers):
+        raise ValueError(f"tensor type ({dtype!r}, {shape!r}, {item_bytes!r}) must have a shape.")
     return step_graph.TensorType(dtype, None if shape is None else tuple(shape), item_bytes)
 
 
-def _plan(content: Mapping | None) -> plan_lib.Plan | None:
-    return None if content is None else plan_lib.Plan(**content)
+def _plan(content: Mapping | None, num_layers: int) -> plan_lib.Plan | None:
+    plan = None if content is None else plan_lib.Plan(**content)
+    if plan is not None and plan.num_layers != num_layers:
+        raise plan_lib.PlanMismatchError(
+            f"the plan is for {plan.num_layers} layers, the step has {num_layers}."
+        )
+    return plan

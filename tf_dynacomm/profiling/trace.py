@@ -16,10 +16,10 @@ import io
 import mmap
 import os
 import pathlib
-import shutil
 import tempfile
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import IO
 
 from tf_dynacomm.profiling import chrome_trace, step_events, trace_files, xspace
 from tf_dynacomm.profiling.calls import Operation, StepId, StepTrace, Transfer
@@ -38,6 +38,8 @@ __all__ = [
 
 Progress = Callable[[int], None]
 _KEPT_BYTES = 64_000_000
+_MAX_UNPACKED_BYTES = 1 << 31  # A packed file can hold a thousand times its size.
+_UNPACKED_AT_ONCE_BYTES = 1 << 20
 _GZIP_MAGIC = b"\x1f\x8b"
 
 
@@ -85,6 +87,7 @@ def read(
                     hosts += _chrome_hosts(path, progress, every)
                 else:
                     spaces[path] = _outline(buffer)
+        _check_begins(spaces)
         origin_ns = _origin_ns(spaces.values())
         for path, space in spaces.items():
             with _blamed(path):
@@ -103,9 +106,23 @@ def from_spaces(spaces: Mapping[str, bytes]) -> list[HostTrace]:
     for host, data in spaces.items():
         with _blamed(host):
             outlines[host] = xspace.outline(data)
+    _check_begins(outlines)
     origin_ns = _origin_ns(outlines.values())
-    found = {h: step_events.collect(s.threads(origin_ns)) for h, s in outlines.items()}
-    return [HostTrace(host, steps.steps, steps.task) for host, steps in found.items()]
+    hosts = []
+    for host, space in outlines.items():
+        with _blamed(host):
+            found = step_events.collect(space.threads(origin_ns))
+            hosts.append(HostTrace(host, found.steps, found.task))
+    return hosts
+
+
+def _check_begins(spaces: Mapping[pathlib.Path | str, xspace.Space]) -> None:
+    """Checks that all hosts tell when they began to record, or none, as old profilers do."""
+    silent = [source for source, space in spaces.items() if space.begin_ns is None]
+    if 0 < len(silent) < len(spaces):
+        raise TraceError(
+            f"{silent[0]}: a truncated trace: it does not tell when it began, as others of it do."
+        )
 
 
 def _origin_ns(spaces: Iterable[xspace.Space]) -> int:
@@ -131,13 +148,20 @@ def _opened(path: pathlib.Path) -> Iterator[xspace.Buffer]:
     """The bytes of a file, without reading them into memory; a packed trace is unpacked to disk."""
     with path.open("rb") as file, tempfile.TemporaryFile() as unpacked:
         if path.name.endswith(trace_files.PACKED_XPLANE):
-            shutil.copyfileobj(gzip.GzipFile(fileobj=file), unpacked)
-            unpacked.flush()
+            _unpack(gzip.GzipFile(fileobj=file), unpacked)
             file = unpacked
         if not os.fstat(file.fileno()).st_size:
             raise ValueError("it is empty")
         with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as mapped:
             yield mapped
+
+
+def _unpack(packed: gzip.GzipFile, unpacked: IO[bytes]) -> None:
+    while data := packed.read(_UNPACKED_AT_ONCE_BYTES):
+        unpacked.write(data)
+        if unpacked.tell() > _MAX_UNPACKED_BYTES:
+            raise ValueError(f"it has more than {_MAX_UNPACKED_BYTES} bytes when unpacked")
+    unpacked.flush()
 
 
 def _is_chrome(path: pathlib.Path, buffer: xspace.Buffer) -> bool:

@@ -24,13 +24,13 @@ def run_files(path: str | os.PathLike) -> list[pathlib.Path]:
       TraceError: If there are none.
     """
     path = pathlib.Path(path)
-    if path.is_file() or path.name.endswith(_SUFFIXES):
-        return [path]
+    if path.is_file() or (path.name.endswith(_SUFFIXES) and not path.is_dir()):
+        return [_regular(path)]
     for folder in (path, *_runs(path / "plugins" / "profile"), *_runs(path)):
         for suffix in (XPLANE, PACKED_XPLANE, *CHROME[:2]):
             files = sorted(folder.glob(f"*{suffix}"))
             if files:
-                return files
+                return [_regular(file) for file in files]
     raise TraceError(f"{path}: no trace ({XPLANE} or {CHROME[0]}) here, nor under plugins/profile.")
 
 
@@ -40,6 +40,13 @@ def host_of(path: pathlib.Path) -> str:
         if path.name.endswith(suffix):
             return path.name.removesuffix(suffix)
     return path.name
+
+
+def _regular(path: pathlib.Path) -> pathlib.Path:
+    """The path, if opening it cannot wait for ever, as that of a pipe does."""
+    if path.exists() and not path.is_file():
+        raise TraceError(f"{path}: not a file.")
+    return path
 
 
 def _runs(folder: pathlib.Path) -> list[pathlib.Path]:

@@ -15,11 +15,14 @@ from collections.abc import Callable, Iterator
 from google.protobuf import message
 from tensorflow.tsl.profiler.protobuf import xplane_pb2
 
+from tf_dynacomm import files
 from tf_dynacomm.profiling import step_events
 
 _HOST_PLANE = "/host:CPU"
 _BEGIN_STAT = "profile_start_time"
 _CHUNK_BYTES = 1 << 18
+_MAX_NAMES_BYTES = 1 << 28
+_MAX_PARTS = 1 << 16  # Planes of a host, and threads of a plane: two bytes can claim to be one.
 _FIXED_BYTES = {1: 8, 5: 4}  # Wire types of fixed size.
 _LENGTH_DELIMITED = 2
 _PLANES = xplane_pb2.XSpace.DESCRIPTOR.fields_by_name["planes"].number
@@ -64,19 +67,27 @@ class Space:
     errors: tuple[str, ...]
 
     @functools.cached_property
-    def _begin_ns(self) -> int:
-        """When the host began to record; 0 if its times do not count from there."""
+    def begin_ns(self) -> int | None:
+        """When the host began to record, in ns since the epoch; `None` if it does not tell.
+
+        It stands behind the events: a trace that was cut short between planes has lost it.
+        """
         for plane in self.planes:
             for stat in plane.content.stats:
                 if plane.content.stat_metadata[stat.metadata_id].name == _BEGIN_STAT:
                     return stat.uint64_value
-        return 0
+        return None
+
+    @property
+    def _times_begin_ns(self) -> int:
+        """From where the times of the host's threads count."""
+        return self.begin_ns or 0
 
     @property
     def first_ns(self) -> int | None:
         """When the host's first thread began, in ns since the epoch; `None` if it has none."""
         lines = [line for plane in self._host_planes() for line in plane.lines]
-        return min((self._begin_ns + line.timestamp_ns for line in lines), default=None)
+        return min((self._times_begin_ns + line.timestamp_ns for line in lines), default=None)
 
     def threads(
         self, origin_ns: int, progress: Callable[[int], None] = lambda size: None
@@ -91,9 +102,11 @@ class Space:
           ValueError: If the trace is damaged.
         """
         for plane in self._host_planes():
-            reader = _EventReader(plane.content, self._begin_ns - origin_ns)
+            reader = _EventReader(plane.content, self._times_begin_ns - origin_ns)
             for line in plane.lines:
-                yield reader.thread(self.buffer, line, progress)
+                with files.malformed("a damaged thread"):
+                    thread = reader.thread(self.buffer, line, progress)
+                yield thread
 
     def _host_planes(self) -> Iterator[_Plane]:
         return (plane for plane in self.planes if plane.content.name == _HOST_PLANE)
@@ -103,7 +116,7 @@ def outline(buffer: Buffer) -> Space:
     """Finds the planes of a serialized `XSpace`.
 
     Raises:
-      ValueError: If it is none, or cut short.
+      ValueError: If it is none, cut short, or of more parts than a host has.
     """
     planes, errors = [], []
     for number, start, end in _fields(buffer, 0, len(buffer)):
@@ -111,6 +124,7 @@ def outline(buffer: Buffer) -> Space:
             planes.append(_plane(buffer, start, end))
         elif number == _ERRORS:
             errors.append(bytes(buffer[start:end]).decode(errors="replace"))
+        _check_count(len(planes) + len(errors))
     return Space(buffer, tuple(planes), tuple(errors))
 
 
@@ -119,10 +133,18 @@ def _plane(buffer: Buffer, start: int, end: int) -> _Plane:
     for number, content, until in _fields(buffer, start, end):
         if number == _LINES:
             lines.append(_Line(content, until, _timestamp_ns(buffer, content, until)))
+            _check_count(len(lines))
         else:
             rest += buffer[begin:until]
+            if len(rest) > _MAX_NAMES_BYTES:
+                raise ValueError(f"more than {_MAX_NAMES_BYTES} bytes of names")
         begin = until
     return _Plane(_parsed(xplane_pb2.XPlane, rest), tuple(lines))
+
+
+def _check_count(parts: int) -> None:
+    if parts > _MAX_PARTS:
+        raise ValueError(f"more than {_MAX_PARTS} planes or threads")
 
 
 def _timestamp_ns(buffer: Buffer, start: int, end: int) -> int:

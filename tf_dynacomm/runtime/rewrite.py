@@ -27,9 +27,9 @@ from tf_dynacomm.runtime import graph_builder, layers, step_graph
 
 # Beyond its segments a step packs only small tensors: large ones would hold each other up.
 _MAX_EXTRA_BYTES = 1 << 20
-# While a pack is copied, its tensors exist twice. Larger packs would need much memory on workers,
-# and leave later than they could; gRPC refuses messages of 2 GiB.
-MAX_PACK_BYTES = 64 << 20
+# A pack exists twice while it is made, and twice while gRPC hands it over. Larger packs would need
+# much memory on workers, and leave later than they could; gRPC refuses messages of 2 GiB.
+MAX_PACK_BYTES = 16 << 20
 # TensorFlow cuts a tensor out of a pack without copying if it begins and ends at such a multiple.
 _ALIGNED_BYTES = 64
 

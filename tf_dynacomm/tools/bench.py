@@ -10,7 +10,6 @@ take turns on it at each rate. A model is the name of a real one or
 from __future__ import annotations
 
 import itertools
-import re
 import sys
 from collections.abc import Sequence
 
@@ -18,7 +17,8 @@ from absl import flags
 
 from tf_dynacomm.bench import contenders, plot, rows
 from tf_dynacomm.bench.workload import Cell, Rate, Settings, Workload
-from tf_dynacomm.tools import command, environment, quantities
+from tf_dynacomm.tools import command, environment
+from tf_dynacomm.tools.quantities import rate_bytes_per_s
 
 _MODELS = flags.DEFINE_list("models", ["emulated:resnet152:0.125:0.5:1.0"], "What is trained.")
 _RATES = flags.DEFINE_list("rates", ["250mbit"], "Rates of the workers' links, down and up.")
@@ -39,21 +39,6 @@ _LINKS = flags.DEFINE_enum(
 _JSON = flags.DEFINE_string("json", None, "File for the results as JSON.")
 _CSV = flags.DEFINE_string("csv", None, "File for the results as CSV.")
 _CHART = flags.DEFINE_string("chart", None, "File for a bar chart: .svg, .png or .pdf.")
-
-_RATE = re.compile(r"\s*([\d.eE+]+)\s*([kmg]?)bit(?:ps|/s)?\s*", re.IGNORECASE)
-
-
-def rate_bytes_per_s(text: str) -> float:
-    """Reads a rate as `tc` writes it, or as `quantities` does.
-
-    >>> rate_bytes_per_s("250mbit"), rate_bytes_per_s("10Gbps")
-    (31250000.0, 1250000000.0)
-
-    Raises:
-      ValueError: It is none, or not positive.
-    """
-    match = _RATE.fullmatch(text)
-    return quantities.rate_bytes_per_s(f"{match[1]}{match[2].upper()}bit/s" if match else text)
 
 
 def grid() -> tuple[list[Cell], list[Rate]]:

@@ -37,7 +37,7 @@ _OVERHEAD = flags.DEFINE_string(
     "overhead", "1ms", "With --model: time that each transmission costs besides its bytes."
 )
 _BATCH_SIZE = flags.DEFINE_integer(
-    "batch_size", 32, "With --model: images in a step.", lower_bound=1
+    "batch_size", 32, "With --model: images in a step.", lower_bound=1, upper_bound=2**31 - 1
 )
 _SCHEDULER = flags.DEFINE_enum(
     "scheduler", "all", ["all", *schedulers.names()], "How to cut pulls and pushes into segments."
@@ -81,12 +81,14 @@ def load_costs() -> costs_lib.LayerCosts:
             return costs_lib.LayerCosts.load(_COSTS.value)
     with command.user_errors("--overhead"):
         overhead_s = quantities.time_s(_OVERHEAD.value)
-    return models.architecture(_MODEL.value).costs(
-        batch_size=_BATCH_SIZE.value,
-        rate_bytes_per_s=_rate_bytes_per_s(),
-        flops_per_s=_FLOPS.value,
-        overhead_s=overhead_s,
-    )
+    rate_bytes_per_s = _rate_bytes_per_s()
+    with command.user_errors("--model"):
+        return models.architecture(_MODEL.value).costs(
+            batch_size=_BATCH_SIZE.value,
+            rate_bytes_per_s=rate_bytes_per_s,
+            flops_per_s=_FLOPS.value,
+            overhead_s=overhead_s,
+        )
 
 
 def _rate_bytes_per_s() -> float:

@@ -8,6 +8,7 @@ import pathlib
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from tf_dynacomm import files
 from tf_dynacomm.tools import table as table_lib
 
 if TYPE_CHECKING:
@@ -78,7 +79,7 @@ def write_summary(path: str | pathlib.Path, content: Mapping[str, Any]) -> None:
     Raises:
       OSError: The file cannot be written.
     """
-    pathlib.Path(path).write_text(json.dumps(content, indent=2, allow_nan=False) + "\n")
+    files.write_text(path, json.dumps(content, indent=2, allow_nan=False) + "\n")
 
 
 def _row(report: epoch_report.EpochReport) -> tuple[str, ...]:

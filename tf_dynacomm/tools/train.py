@@ -10,10 +10,11 @@ in the form that TensorFlow's own tutorials use.
 from __future__ import annotations
 
 import gc
+import math
 import os
 import pathlib
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from absl import flags
 
@@ -21,6 +22,8 @@ from tf_dynacomm import cluster_config, datasets, models
 from tf_dynacomm import flags as strategy_flags
 from tf_dynacomm.testbed import local_cluster
 from tf_dynacomm.tools import command, environment, report, server
+
+_MAX_COUNT = 2**31 - 1
 
 _CLUSTER = flags.DEFINE_enum(
     "cluster",
@@ -54,13 +57,20 @@ _STEPS_PER_EPOCH = flags.DEFINE_integer(
     None,
     "Steps of an epoch, of all workers together. Default: once through the data.",
     lower_bound=1,
+    upper_bound=_MAX_COUNT,
 )
-_BATCH_SIZE = flags.DEFINE_integer("batch_size", 32, "Images in a step.", lower_bound=1)
+_BATCH_SIZE = flags.DEFINE_integer(
+    "batch_size", 32, "Images in a step.", lower_bound=1, upper_bound=_MAX_COUNT
+)
 _LEARNING_RATE = flags.DEFINE_float(
     "learning_rate", 0.001, "Learning rate of the Adam optimizer.", lower_bound=0.0
 )
 _SEED = flags.DEFINE_integer(
-    "seed", 1, "Seed of the weights and, with one worker, of the order of the data.", lower_bound=1
+    "seed",
+    1,
+    "Seed of the weights and, with one worker, of the order of the data.",
+    lower_bound=1,
+    upper_bound=2**32 - 1,
 )
 _CHECKPOINT_DIR = flags.DEFINE_string(
     "checkpoint_dir",
@@ -72,9 +82,19 @@ _DYNACOMM = strategy_flags.define()
 
 flags.register_validator(
     _SYNTHETIC_SHAPE,
-    lambda shape: len(shape) == 3 and all(n.isdecimal() and int(n) > 0 for n in shape),
+    lambda shape: (
+        len(shape) == 3 and all(n.isdecimal() and len(n) < 10 and int(n) > 0 for n in shape)
+    ),
     "must be three positive numbers, such as 32,32,3",
 )
+flags.register_validator(_LEARNING_RATE, math.isfinite, "must be finite")
+
+
+@flags.multi_flags_validator(
+    ["strategy", "plan"], "--plan is of no use with --strategy=stock, which follows none"
+)
+def _plan_is_followed(values: Mapping[str, str | None]) -> bool:
+    return values["strategy"] != "stock" or values["plan"] is None
 
 
 def load_data() -> datasets.ImageDataset:
