@@ -17,7 +17,6 @@ import numpy as np
 from absl import flags
 
 from benchmarks import testbed_results
-from tf_dynacomm import schedulers
 from tf_dynacomm.tools import command, environment
 
 _CHANGE = flags.DEFINE_enum("change", "link", ["link", "worker"], "What changes.")
@@ -41,9 +40,10 @@ def _surroundings(program, changed: bool) -> None:
 
 def _train(program, name: str, *, replan: bool) -> list[testbed_results.Moment]:
     import tf_dynacomm
+    from tf_dynacomm.bench import cells
 
     _surroundings(program, changed=False)
-    _plan_afresh(program)
+    cells.plan_afresh(program)
     replanner = tf_dynacomm.Replanner(program.strategy)
     moments = []
     for epoch in range(1, _EPOCHS.value + 1):
@@ -58,13 +58,6 @@ def _train(program, name: str, *, replan: bool) -> list[testbed_results.Moment]:
             print(replanner.end_epoch(epoch))
     replanner.close()
     return moments
-
-
-def _plan_afresh(program) -> None:
-    from tf_dynacomm.bench import cells
-
-    program.step.set_plan(schedulers.get("dynacomm")(cells.measure_costs(program).costs))
-    program.run(2)
 
 
 def _moment(program, name: str, epoch: int, since_s: float) -> testbed_results.Moment:
@@ -83,7 +76,7 @@ def main(argv: list[str]) -> None:
     """Trains with and without re-planning."""
     del argv
     environment.load_tensorflow()
-    from tf_dynacomm.bench import programs
+    from tf_dynacomm.bench import cells, programs
     from tf_dynacomm.bench.workload import Workload
     from tf_dynacomm.testbed import links
     from tf_dynacomm.testbed.link import Link
@@ -95,7 +88,7 @@ def main(argv: list[str]) -> None:
         program.run(2)
         kept = _train(program, "plan kept", replan=False)
         kept += _train(program, "re-planned", replan=True)
-        _plan_afresh(program)  # The surroundings are as after the change.
+        cells.plan_afresh(program)  # The surroundings are as after the change.
         since_s = time.perf_counter()
         program.run(_EPOCH_STEPS.value)
         kept.append(_moment(program, "fresh", _EPOCHS.value, since_s))

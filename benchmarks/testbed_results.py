@@ -29,12 +29,12 @@ itself."""
 
 @dataclasses.dataclass(frozen=True)
 class Moment:
-    """A step of a training whose surroundings change.
+    """The steps of an epoch, or of a turn.
 
     Attributes:
-      run: Which training: with re-planning or without.
+      run: Which training, with re-planning or without, say.
       epoch: The epoch, from 1.
-      step_s: Median seconds of the epoch's steps, by worker.
+      step_s: Seconds of a step, by worker: the median, or the mean of all (`steady`).
       pulls: Pull segments of the plans in force at its end, by worker.
       pushes: The same of pushes.
     """
@@ -44,6 +44,23 @@ class Moment:
     step_s: list[float]
     pulls: list[int]
     pushes: list[int]
+
+
+@dataclasses.dataclass(frozen=True)
+class Point:
+    """How far a training is at the end of an epoch.
+
+    Attributes:
+      run: Which training.
+      epoch: The epoch, from 1.
+      accuracy: Share of the epoch's training data that was told right.
+      elapsed_s: Seconds since the training began, tracing included.
+    """
+
+    run: str
+    epoch: int
+    accuracy: float
+    elapsed_s: float
 
 
 def keep(name: str, kept: Sequence) -> None:
@@ -64,6 +81,8 @@ def write() -> None:
             cells = rows.read_json(path)
             tables.append(cells_table(name, cells))
             plot.write(path.with_suffix(".png"), cells)
+        elif kept and "accuracy" in kept[0]:
+            tables.append(points_table(name, [Point(**point) for point in kept]))
         elif kept and "epoch" in kept[0]:
             tables.append(moments_table(name, [Moment(**moment) for moment in kept]))
     results.write("results", "Measured on the testbed", _INTRODUCTION, tables)
@@ -120,7 +139,20 @@ def moments_table(name: str, kept: Sequence[Moment]) -> results.Table:
         )
         for moment in kept
     )
-    return results.Table(f"{name}: median step of each epoch", header, lines, form=".3f")
+    return results.Table(f"{name}: step of each epoch", header, lines, form=".3f")
+
+
+def points_table(name: str, kept: Sequence[Point]) -> results.Table:
+    """One line for each epoch: the accuracy of each training, and when it had it."""
+    runs = list(dict.fromkeys(point.run for point in kept))
+    header = ("epoch", *runs, *(f"{run} [s]" for run in runs))
+    by_epoch = itertools.groupby(sorted(kept, key=lambda p: p.epoch), lambda p: p.epoch)
+    lines = []
+    for epoch, points in by_epoch:
+        of = {point.run: point for point in points}
+        times_s = (of[run].elapsed_s for run in runs)
+        lines.append((f"{epoch}", *(of[run].accuracy for run in runs), *times_s))
+    return results.Table(f"{name}: of the training data", header, tuple(lines), form=".4f")
 
 
 def _path(name: str):

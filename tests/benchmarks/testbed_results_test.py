@@ -52,7 +52,18 @@ def test_page_holds_all_that_is_kept(folder, capsys):
 
     page = (folder / "RESULTS.md").read_text()
     assert "### grid: step against stock's" in page
-    assert "### link_change: median step of each epoch" in page
+    assert "### link_change: step of each epoch" in page
     assert (folder / "results" / "testbed_grid.png").exists()
     kept = json.loads((folder / "results" / "testbed_link_change.json").read_text())
     assert kept[0]["step_s"] == [0.5]
+
+
+def test_accuracies_stand_side_by_side():
+    points = [
+        testbed_results.Point(run, epoch, accuracy, 10.0 * epoch)
+        for run, accuracy in (("stock", 0.5), ("dynacomm", 0.75))
+        for epoch in (1, 2)
+    ]
+    table = testbed_results.points_table("accuracy", points)
+    assert table.header == ("epoch", "stock", "dynacomm", "stock [s]", "dynacomm [s]")
+    assert table.rows == (("1", 0.5, 0.75, 10.0, 10.0), ("2", 0.5, 0.75, 20.0, 20.0))

@@ -11,7 +11,7 @@ import numpy as np
 
 from tf_dynacomm import costs as costs_lib
 from tf_dynacomm import plan as plan_lib
-from tf_dynacomm import timeline
+from tf_dynacomm import schedulers, timeline
 from tf_dynacomm.bench import contenders, programs, rows
 from tf_dynacomm.bench.workload import Cell, Rate, Settings
 from tf_dynacomm.profiling import capture, measure, trace
@@ -98,6 +98,18 @@ def measure_workers(program: programs.Program) -> list[Measured]:
       profiling.trace.TraceError: No trace of several could be read.
     """
     return [Measured(found.costs, outside_s) for found, outside_s in _measure(program)]
+
+
+def plan_afresh(program: programs.Program) -> plan_lib.Plan:
+    """Measures a step's costs, and runs it by the plan that DynaComm makes of them.
+
+    Raises:
+      profiling.trace.TraceError: No trace of several could be read.
+    """
+    plan = schedulers.get("dynacomm")(measure_costs(program).costs)
+    program.step.set_plan(plan)
+    program.run(_WARM_STEPS)
+    return plan
 
 
 def _measure(program: programs.Program) -> list[tuple[measure.Measurement, float]]:
