@@ -34,8 +34,8 @@ def _assert_equal(weights, others):
 
 
 @pytest.fixture(scope="module", params=["convolutions", "GAN"])
-def program(request):
-    return model_zoo.PROGRAMS[request.param]
+def program(request, keras_api):
+    return model_zoo.PROGRAMS[request.param].of(keras_api)
 
 
 @pytest.fixture(scope="module")
@@ -62,7 +62,7 @@ def test_a_training_goes_on_under_the_other_strategy(
 def test_shards_are_restored_under_the_other_strategy(
     keras_api, cluster_1w2p, tmp_path, stock_first
 ):
-    program = variable_zoo.PROGRAMS["sharded embedding"]
+    program = variable_zoo.PROGRAMS["sharded embedding"].of(keras_api)
     trained, restored, status = _trained_and_restored(
         keras_api, program, cluster_1w2p, tmp_path, stock_first=stock_first
     )
@@ -82,6 +82,8 @@ def _predicted(model):
 
 @pytest.mark.parametrize("name", ["model.keras", "model"])
 def test_a_saved_model_loads_without_a_strategy(keras_api, trained, tmp_path, name):
+    if name == "model" and keras_api.__name__ == "keras":
+        pytest.skip("Keras 3 exports models to folders, and saves none there.")
     trained.save(tmp_path / name)
     loaded = keras_api.models.load_model(tmp_path / name)
     np.testing.assert_array_equal(_predicted(loaded), _predicted(trained))

@@ -34,7 +34,7 @@ def cluster_2w2p() -> Iterator[ClusterSpec]:
     yield from _running(workers=2, ps=2)
 
 
-@pytest.fixture(scope="session", params=["tf_keras"])
+@pytest.fixture(scope="session", params=["tf_keras", "keras"])
 def keras_api(request):
     """Each Keras in turn, as a module."""
     return importlib.import_module(request.param)

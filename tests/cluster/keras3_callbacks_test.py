@@ -88,7 +88,6 @@ def test_metrics_are_written_for_each_epoch(model, tmp_path):
 
 
 def test_tensorboard_writes_events(model, tmp_path):
-    pytest.importorskip("tensorboard")
     board = keras.callbacks.TensorBoard(tmp_path, histogram_freq=1, update_freq=2)
     _fit(model, [board], validation_data=keras3_programs.data())
     assert list(tmp_path.glob("train/events*"))

@@ -25,14 +25,6 @@ def _dataset_fn(context):
     return keras3_programs.dataset()
 
 
-def _teller(strategy):
-    with strategy.scope():
-        model = keras3_programs.Teller()
-        loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
-        model.compile("sgd", loss, metrics=["accuracy"])
-    return model
-
-
 class _Logs(keras.callbacks.Callback):
     """Collects the steps' logs until some values of them have been seen, in so many ways."""
 
@@ -76,7 +68,11 @@ _DATA = {
 
 @pytest.mark.parametrize("kind", _DATA)
 def test_all_steps_run_on_workers_and_both_get_some(strategy, kind):
-    model, training, evaluation = _teller(strategy), _Logs("pid", ways=2), _Logs()
+    model, training, evaluation = (
+        keras3_programs.build_teller(strategy),
+        _Logs("pid", ways=2),
+        _Logs(),
+    )
     model.fit(**_DATA[kind](), epochs=_ENOUGH, verbose=0, callbacks=[training])
     model.evaluate(**_DATA[kind](), verbose=0, callbacks=[evaluation])
     assert _jobs(training.pids) == ["worker", "worker"]
@@ -96,7 +92,7 @@ def test_an_epoch_is_one_pass_of_all_workers_together(strategy, kind):
 
 @pytest.mark.parametrize("kind", ["arrays", "PyDataset"])
 def test_what_the_chief_reads_is_trained_on_exactly_once(strategy, kind):
-    model = _teller(strategy)
+    model = keras3_programs.build_teller(strategy)
     model.fit(**_DATA[kind](), epochs=2, verbose=0)
     assert float(model.label_sum.result()) == _LABEL_SUM
 
@@ -104,7 +100,9 @@ def test_what_the_chief_reads_is_trained_on_exactly_once(strategy, kind):
 def test_each_worker_has_a_share_of_a_dataset(strategy):
     even_and_odd = tf.data.Dataset.range(80).batch(1).map(lambda n: (tf.ones([1, 8, 8, 1]), n % 2))
     logs = _Logs("pid", "label", ways=2)
-    _teller(strategy).fit(even_and_odd, epochs=_ENOUGH, verbose=0, callbacks=[logs])
+    keras3_programs.build_teller(strategy).fit(
+        even_and_odd, epochs=_ENOUGH, verbose=0, callbacks=[logs]
+    )
     assert sorted(label for _, label in logs.values) == [0, 1]
     assert len(logs.pids) == 2
 
@@ -115,7 +113,7 @@ def test_each_worker_has_all_of_a_dataset_that_is_not_to_be_sharded(strategy):
     even_and_odd = tf.data.Dataset.range(80).batch(1).map(lambda n: (tf.ones([1, 8, 8, 1]), n % 2))
     logs = _Logs("pid", "label", ways=4)
     dataset = even_and_odd.with_options(options)
-    _teller(strategy).fit(dataset, epochs=_ENOUGH, verbose=0, callbacks=[logs])
+    keras3_programs.build_teller(strategy).fit(dataset, epochs=_ENOUGH, verbose=0, callbacks=[logs])
     assert sorted(label for _, label in logs.values) == [0, 0, 1, 1]
 
 
@@ -131,7 +129,7 @@ def test_evaluation_counts_each_example_exactly_once(strategy, kind):
 
 @pytest.mark.parametrize("steps_per_execution", [1, 3])
 def test_predictions_keep_their_order(strategy, steps_per_execution):
-    model = _teller(strategy)
+    model = keras3_programs.build_teller(strategy)
     model.steps_per_execution = steps_per_execution
     images = keras3_programs.data()[0]
     for x in (images, keras3_programs.dataset(), keras3_programs.Sequence(), _dataset_fn):

@@ -1,5 +1,7 @@
 """What Keras 3 learns on parameter servers, beside what it learns without them."""
 
+import functools
+
 import keras
 import numpy as np
 import pytest
@@ -46,6 +48,23 @@ def test_weights_are_those_without_a_strategy_bit_for_bit(cluster_1w2p, schedule
 def test_with_batch_normalization_too(cluster_1w2p, scheduler):
     strategy = programs.make_strategy(cluster_1w2p, scheduler=scheduler)
     _assert_equal(_trained(strategy), _trained())
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"gradient_accumulation_steps": 3, "clipnorm": 1.0},
+        {"use_ema": True, "ema_momentum": 0.8, "ema_overwrite_frequency": 4},
+    ],
+    ids=["accumulation", "EMA"],
+)
+def test_what_happens_every_few_steps_happens(cluster_1w2p, options):
+    """Keras puts it in a condition."""
+    strategy = programs.make_strategy(cluster_1w2p)
+    replan = tf_dynacomm.ReplanCallback()
+    optimizer = functools.partial(keras.optimizers.Adam, 0.01, **options)
+    ours = _trained(strategy, [replan], norm=False, optimizer=optimizer)
+    _assert_equal(ours, _trained(norm=False, optimizer=optimizer))
 
 
 def test_arrays_are_learnt_in_the_same_order(cluster_1w2p):

@@ -72,7 +72,7 @@ def test_iterations_grow_by_one_however_many_segments(keras_api, cluster_1w2p, p
 @pytest.mark.parametrize("name", ["embedding", "sharded embedding"])
 def test_clipping_by_the_norm_of_all_gradients(keras_api, cluster_1w2p, name):
     """The norm of sparse and dense gradients together, whole or in shards."""
-    base = variable_zoo.PROGRAMS[name]
+    base = variable_zoo.PROGRAMS[name].of(keras_api)
 
     def clipped(keras):
         model = base.build(keras)

@@ -237,6 +237,8 @@ def _around_layers(call) -> Program:
     return Program(functools.partial(_layer, call=call), unmoved=["custom"], layers=2)
 
 
+_CELLS_READ = {"unmoved": ["lstm"], "layers": 1}  # Keras 3's cells read weights in their loop.
+
 PROGRAMS = {
     "sequential": Program(_sequential, layers=3),
     "branches": Program(_branches, layers=3),
@@ -246,8 +248,10 @@ PROGRAMS = {
     "RNN": Program(
         functools.partial(_recurrent, cell="SimpleRNN"), "sequences", unmoved=["rnn"], layers=1
     ),
-    "LSTM": Program(functools.partial(_recurrent, cell="LSTM"), "sequences", layers=3),
-    "bidirectional": Program(_bidirectional, "sequences", layers=2),
+    "LSTM": Program(
+        functools.partial(_recurrent, cell="LSTM"), "sequences", layers=3, in_keras_3=_CELLS_READ
+    ),
+    "bidirectional": Program(_bidirectional, "sequences", layers=2, in_keras_3=_CELLS_READ),
     "attention": Program(_attention, "sequences", layers=3),
     "tf.function": Program(functools.partial(_layer, call=_both), layers=4),
     "tf.cond": _around_layers(_one_or_other),

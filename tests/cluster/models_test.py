@@ -8,8 +8,8 @@ pytestmark = pytest.mark.cluster
 
 
 @pytest.fixture(scope="module", params=model_zoo.PROGRAMS)
-def program(request):
-    return model_zoo.PROGRAMS[request.param]
+def program(request, keras_api):
+    return model_zoo.PROGRAMS[request.param].of(keras_api)
 
 
 def test_numbers_equal_stock_bit_for_bit_under_three_plans(ours, stock):

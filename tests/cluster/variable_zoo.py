@@ -195,6 +195,8 @@ def _two_shards():
     return tf.distribute.experimental.partitioners.FixedShardsPartitioner(2)
 
 
+_REFUSES_SHARDS = "Variables in several pieces are refused with Keras 3."
+
 PROGRAMS = {
     "mixed dtypes": Program(_mixed_dtypes, layers=4),
     "mixed_bfloat16": Program(_bfloat16, layers=5),
@@ -222,12 +224,13 @@ PROGRAMS = {
     "pooled embeddings": Program(_pooled_embeddings, "tokens", gathered=["table"], layers=2),
     "lookup layer": Program(_lookup_layer, "texts", gathered=["table"], layers=2),
     "normalization": Program(_normalization, unmoved=["mean", "variance", "count"], layers=3),
-    "sharded": Program(_sharded, layers=4, partitioner=_two_shards()),
+    "sharded": Program(_sharded, layers=4, partitioner=_two_shards(), in_keras_3=_REFUSES_SHARDS),
     "sharded embedding": Program(
         _embedding,
         "tokens",
         gathered=["table"],
         layers=2,
         partitioner=_two_shards(),
+        in_keras_3=_REFUSES_SHARDS,
     ),
 }

@@ -22,7 +22,7 @@ def _assert_both_work(strategy, model):
 
 @pytest.mark.parametrize("name", _PROGRAMS)
 def test_both_workers_train(keras_api, cluster_2w2p, name):
-    program = _PROGRAMS[name]
+    program = _PROGRAMS[name].of(keras_api)
     strategy = programs.make_strategy(cluster_2w2p, variable_partitioner=program.partitioner)
     model = training.build(keras_api, program, strategy)
     before = training.values(model.trainable_weights)

@@ -34,10 +34,8 @@ def strategy():
         return Remote(function, args)
 
     coordinator.schedule.side_effect = schedule
-    return types.SimpleNamespace(
-        coordinator=coordinator,
-        distribute_datasets_from_function=lambda dataset_fn: dataset_fn,
-        tasks=types.SimpleNamespace(workers=("a", "b")),
-        run=lambda function, args: function(*args),
-        num_replicas_in_sync=1,
-    )
+    strategy = tf.distribute.OneDeviceStrategy("/cpu:0")
+    strategy.coordinator = coordinator
+    strategy.distribute_datasets_from_function = lambda dataset_fn: dataset_fn
+    strategy.tasks = types.SimpleNamespace(workers=("a", "b"))
+    return strategy

@@ -1,3 +1,5 @@
+from unittest import mock
+
 import keras
 import numpy as np
 import pytest
@@ -86,6 +88,31 @@ def test_a_failed_step_is_raised_and_forgotten(strategy):
         function.wait()
     strategy.coordinator.join.assert_called_once()
     assert function.wait() is None
+
+
+def _tell(strategy, *outcomes):
+    """Lets the steps that are scheduled next come back with some logs, or an error."""
+    remote = [mock.Mock(**{"fetch.side_effect": [outcome]}) for outcome in outcomes]
+    strategy.coordinator.schedule.side_effect = remote
+
+
+def _unavailable(task):
+    return tf.errors.UnavailableError(None, None, f"from remote target /job:{task}: Socket closed")
+
+
+def test_an_epoch_does_without_the_logs_that_a_lost_worker_had(strategy):
+    _tell(strategy, {"number": 0}, {"number": 1}, _unavailable("worker/replica:0/task:1"))
+    function = functions.EpochFunction(strategy, _step, steps_per_execution=3)
+    function(_stream())
+    assert function.wait() == {"number": 1}
+
+
+def test_a_lost_parameter_server_ends_the_epoch(strategy):
+    _tell(strategy, {"number": 0}, _unavailable("ps/replica:0/task:0"))
+    function = functions.EpochFunction(strategy, _step, steps_per_execution=2)
+    function(_stream())
+    with pytest.raises(tf.errors.UnavailableError):
+        function.wait()
 
 
 def test_abandoning_waits_only_if_there_is_something_to_wait_for(strategy):

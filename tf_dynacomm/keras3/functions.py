@@ -29,7 +29,7 @@ class WorkerFunction:
         def run(source):
             iterates = isinstance(source, tf.data.Iterator | tf.distribute.DistributedIterator)
             batch = internals.without_optionals(next(source)) if iterates else source
-            return internals.single_result(strategy.run(step, args=(batch,)), strategy)
+            return _run_on_this_worker(strategy, step, batch)
 
         self._run = run
         self._functions: list[tuple] = []
@@ -68,7 +68,7 @@ class EpochFunction:
 
     It keeps several steps in flight for each worker. The logs that it returns are those of the
     latest step to have come back; in the epoch's end, after `wait`, the same dictionary has the
-    last step's.
+    last step's. Logs that were lost with a worker are left out.
 
     Args:
       strategy: The strategy.
@@ -127,9 +127,11 @@ class EpochFunction:
     def _finish_oldest(self) -> None:
         try:
             latest = self._in_flight[0].fetch()
-        except Exception:
-            self.abandon()
-            raise
+        except Exception as e:
+            if not _is_lost_with_its_worker(e):
+                self.abandon()
+                raise
+            latest = {}  # The step was made; only what it told is gone.
         self._in_flight.popleft()
         self._logs = {} if self._logs is None else self._logs
         self._logs.update(latest)
@@ -201,6 +203,28 @@ def _taken(stream: data.ChiefStream) -> Iterator:
     with contextlib.suppress(StopIteration):
         while True:
             yield stream.take()
+
+
+def _is_lost_with_its_worker(error: Exception) -> bool:
+    """Whether a result cannot be fetched since the worker that has it does not answer any more."""
+    return isinstance(error, tf.errors.UnavailableError) and "/job:ps" not in str(error)
+
+
+def _run_on_this_worker(strategy, step: Callable, batch):
+    """`strategy.run` for a worker of one replica, in the thread that traces.
+
+    Elsewhere `strategy.run` starts a thread, from which no variable can be updated in a condition.
+    """
+    (device,) = strategy.extended.worker_devices
+    replica = tf.distribute.ReplicaContext(strategy, replica_id_in_sync_group=0)
+    with tf.device(device), replica, tf.variable_creator_scope(_outside_of_functions):
+        return step(batch)
+
+
+def _outside_of_functions(next_creator, **kwargs):
+    """Makes a variable where the strategy can place it; an optimizer makes some in a step."""
+    with tf.init_scope():
+        return next_creator(**kwargs)
 
 
 def _max_in_flight(strategy) -> int:

@@ -77,11 +77,6 @@ def _none_if_optional(leaf):
     return None if isinstance(leaf, tf.experimental.Optional | tf.OptionalSpec) else leaf
 
 
-def single_result(outputs, strategy: tf.distribute.Strategy):
-    """One structure of tensors from what each replica gave."""
-    return tf_trainer.reduce_per_replica(outputs, strategy, reduction="auto")
-
-
 def concatenated(outputs: list):
     """The outputs of several prediction steps as one, along the batch."""
     return keras.tree.map_structure(lambda *parts: tf_trainer.concat(parts), *outputs)

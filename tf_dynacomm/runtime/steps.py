@@ -210,7 +210,7 @@ class Step:
             return self._variants[key].function
 
     def known_plans(self) -> tuple[plan_lib.Plan, ...]:
-        """The plans whose functions are kept; those in force first, the latest of the others next."""
+        """The plans whose functions are kept: those in force, then the latest of others."""
         with self._lock:
             in_force = [f.plan for f in (self._common, *self._own.values()) if f.plan is not None]
         with self._making:
