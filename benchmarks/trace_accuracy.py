@@ -8,7 +8,6 @@ Writes `TRACE_ACCURACY.md` and `results/trace_accuracy.json`; of some parts alon
 
 from __future__ import annotations
 
-import contextlib
 import itertools
 import math
 import pathlib
@@ -16,33 +15,43 @@ import statistics
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 from absl import flags
 
-from benchmarks import results
+from benchmarks import results, trace_programs
 from tf_dynacomm import Plan, schedulers, timeline
-from tf_dynacomm.bench.workload import Workload
 from tf_dynacomm.tools import command, environment
 
-_REAL = flags.DEFINE_string("real", "small_cnn", "The real model.")
-_EMULATED = flags.DEFINE_list(
-    "emulated",
-    ["emulated:vgg19:0.015625:0.15:0.3", "emulated:googlenet:0.125:0.15:0.3"],
-    "Models on an emulated accelerator: a chain, and one with branches.",
+_PREDICTED = flags.DEFINE_list(
+    "predicted", ["googlenet", "emulated:googlenet:0.125:0.15:0.3"], "Models whose steps are told."
 )
-_MBIT_PER_S = flags.DEFINE_float("mbit_per_s", 200.0, "Rate of the link, both ways.")
+_TRACED = flags.DEFINE_list(
+    "traced",
+    ["small_cnn", "emulated:googlenet:0.03125:0.03:0.06"],
+    "Models whose epochs are traced; the large trace is of the first.",
+)
 _LATENCY_MS = flags.DEFINE_float("latency_ms", 10.0, "Added latency each way.", lower_bound=1.0)
-_STEPS = flags.DEFINE_integer("steps", 20, "Steps of a turn.", lower_bound=2)
+_STEPS = flags.DEFINE_integer("steps", 10, "Steps of a turn.", lower_bound=2)
 _EPOCH_STEPS = flags.DEFINE_integer("epoch_steps", 100, "Steps of an epoch.", lower_bound=20)
-_ROUNDS = flags.DEFINE_integer("rounds", 9, "Rounds of epochs.", lower_bound=1)
+_ROUNDS = flags.DEFINE_integer("rounds", 7, "Rounds of epochs.", lower_bound=1)
 _TRACE_MB = flags.DEFINE_float("trace_mb", 20.0, "Size of the trace to read.")
 
 _SCHEDULERS = ("sequential", "layer_by_layer", "dynacomm")
-_TRACED_STEPS = 8
-_WARM_STEPS = 3
 _NO_COMPUTATION = 1e-3
+_MARGIN = 1.2
+# Of each layer: thousands of float32 elements, milliseconds forward, milliseconds backward.
+_LAYERS = (
+    (80, 20, 50),
+    (200, 35, 60),
+    (400, 25, 40),
+    (120, 45, 80),
+    (300, 30, 50),
+    (500, 50, 90),
+    (240, 25, 45),
+    (440, 40, 70),
+)
 _INTRODUCTION = """\
 Local clusters of one worker and one parameter server behind a shaped link (see
 `tf_dynacomm/testbed`). On an emulated accelerator every layer takes a time that is known."""
@@ -60,84 +69,50 @@ and planned from, all on this machine; the order alternates."""
 _PARSING_NOTE = "Required: at most 3 s."
 
 
-@contextlib.contextmanager
-def _running(workload: Workload, latency_s: float = 0.0) -> Iterator:
-    """Starts a training behind the link, warmed up."""
-    from tf_dynacomm.bench import programs
-    from tf_dynacomm.testbed import links
-    from tf_dynacomm.testbed.link import Link
-
-    link = Link(_rate_bytes_per_s(), _rate_bytes_per_s(), latency_s)
-    with programs.running(workload, links.Links([link]), workers=1) as program:
-        program.run(_WARM_STEPS)
-        yield program
-
-
-def _rate_bytes_per_s() -> float:
-    return _MBIT_PER_S.value * 1e6 / 8
-
-
-def _traced(program, steps: int = _TRACED_STEPS, logdir: pathlib.Path | None = None):
-    """Takes a trace of about so many steps, while some more run."""
-    from tf_dynacomm.profiling import capture
-
-    since_s = time.perf_counter()
-    program.run(_WARM_STEPS)
-    step_s = float(np.median(program.step.intervals_s(since_s)))
-    program.schedule(steps + 2 * _WARM_STEPS)
-    captured = capture.capture(program.strategy.tasks, max(steps * step_s, 0.2), logdir)
-    program.strategy.coordinator.join()
-    return captured
-
-
-def _measure(program, prior=None):
-    """Measures the plan in force: what the worker's trace says, and a step's time outside of it."""
-    since_s = time.perf_counter()
-    found = _read(program, _traced(program), prior)
-    outside_s = float(np.median(program.step.intervals_s(since_s))) - found.span_s
-    return found, max(outside_s, 0.0)
-
-
-def _read(program, captured, prior=None):
-    from tf_dynacomm.profiling import measure
-
-    step = program.step
-    worker = captured.workers[0]
-    return measure.measure(worker, captured.ps, step.graph, step.layers, step.plan, prior)
-
-
 def emulated() -> list[results.Table]:
     """Costs of emulated models against those that they were asked to have."""
     rows = []
-    for name in _EMULATED.value:
-        workload = Workload.parse(name)
-        found = {}
+    for model in ("chain", "branches"):
+        found = []
         for latency_s in (0.0, _LATENCY_MS.value / 1e3):
-            with _running(workload, latency_s) as program:
-                found[latency_s], _ = _measure(program)
-                what = f"{workload.model}, {latency_s * 1e3:g} ms"
-                rows += _emulated_rows(what, workload, found[latency_s])
-                rows.append(_pull_overhead_row(what, program, found[latency_s]))
-        rows += _added_rows(workload.model, *(found[latency_s] for latency_s in found))
+            what = f"{model}, {latency_s * 1e3:g} ms"
+            with trace_programs.running_stages(_stages(model), latency_s) as program:
+                found.append(trace_programs.measured(program)[0])
+                rows += _emulated_rows(what, found[-1])
+                if latency_s:
+                    rows.append(_pull_overhead_row(what, program, found[-1]))
+        rows += _added_rows(model, *found)
     header = ("model, latency", "", "true", "measured", "off [%]")
     return [results.Table("Emulated accelerator", header, tuple(rows), _EMULATED_NOTE)]
 
 
-def _emulated_rows(what: str, workload: Workload, found) -> Iterator[tuple[results.Cell, ...]]:
-    """The layer that is farthest off each way, and the rates."""
-    from tf_dynacomm.testbed import emulated_models
+def _stages(model: str):
+    """Layers of `_LAYERS`; with branches, every other of them is two beside each other."""
+    from tf_dynacomm.testbed import accelerator
 
-    times = workload.model, workload.scale, workload.forward_s, workload.backward_s
-    stages = emulated_models.stages(*times)
-    for way in ("forward_s", "backward_s"):
-        true_s = np.array([getattr(stage, way) for stage in stages])
-        measured_s = getattr(found.costs, way)
-        worst = int(np.argmax(np.abs(measured_s - true_s) / np.maximum(0.05 * true_s, 0.3e-3)))
-        layer = f"worst of {len(stages)} layers, {way.removesuffix('_s')} [ms]"
-        yield _row(what, layer, true_s[worst] * 1e3, measured_s[worst] * 1e3)
+    stages = []
+    for number, (thousands, forward_ms, backward_ms) in enumerate(_LAYERS):
+        sizes = [thousands * 1000]
+        if model == "branches" and number % 2:
+            sizes = [sizes[0] // 4, sizes[0] - sizes[0] // 4]
+        beside = [
+            accelerator.Tensors(f"layer{number}_{branch}", (size,))
+            for branch, size in enumerate(sizes)
+        ]
+        stages.append(accelerator.Stage(tuple(beside), forward_ms / 1e3, backward_ms / 1e3))
+    return stages
+
+
+def _emulated_rows(what: str, found) -> Iterator[tuple[results.Cell, ...]]:
+    """The layer that is farthest off each way, and the rates."""
+    _, *truths_ms = np.array(_LAYERS, float).T
+    for way, true_ms in zip(("forward", "backward"), truths_ms, strict=True):
+        measured_ms = getattr(found.costs, f"{way}_s") * 1e3
+        worst = int(np.argmax(np.abs(measured_ms - true_ms) / np.maximum(0.05 * true_ms, 0.3)))
+        yield _row(what, f"worst {way} of a layer [ms]", true_ms[worst], measured_ms[worst])
     for way, link in (("down", found.down), ("up", found.up)):
         rate_mbit_per_s = link.rate_bytes_per_s * 8 / 1e6
-        yield _row(what, f"rate {way} [Mbit/s]", _MBIT_PER_S.value, rate_mbit_per_s)
+        yield _row(what, f"rate {way} [Mbit/s]", trace_programs.MBIT_PER_S.value, rate_mbit_per_s)
 
 
 def _pull_overhead_row(what: str, program, found) -> tuple[results.Cell, ...]:
@@ -147,7 +122,7 @@ def _pull_overhead_row(what: str, program, found) -> tuple[results.Cell, ...]:
     program.slowness.set(0, _NO_COMPUTATION)
     count = len(program.step.layers)
     plans = {segments: _cut(program.step, segments) for segments in (2, count)}
-    times_s = cells.take_turns(program, plans, rounds=3, steps=_STEPS.value // 2)
+    times_s = cells.take_turns(program, plans, rounds=2, steps=_STEPS.value)
     few_s, many_s = (statistics.median(times_s[segments]) for segments in plans)
     true_s = (many_s - few_s) / (count - 2)
     return _row(what, "Δt of a pull [ms]", true_s * 1e3, found.down.overhead_s * 1e3)
@@ -181,10 +156,10 @@ def _off(true: float, found: float) -> float:
 def prediction() -> list[results.Table]:
     """Predicted steps against measured ones."""
     rows = []
-    for name in (_REAL.value, _EMULATED.value[-1]):
-        workload = Workload.parse(name)
-        with _running(workload) as program:
-            start, outside_s = _measure(program)
+    for name in _PREDICTED.value:
+        workload = trace_programs.workload(name)
+        with trace_programs.running(workload) as program:
+            start, outside_s = trace_programs.measured(program)
             plans = {name: schedulers.get(name)(start.costs) for name in _SCHEDULERS}
             before_s = {name: _predicted_s(start, outside_s, plans[name]) for name in plans}
             for scheduler, plan in plans.items():
@@ -192,7 +167,7 @@ def prediction() -> list[results.Table]:
                 rows.append(_prediction_row(workload.model, scheduler, plan, *times))
     header = ("model", "plan", "pulls", "pushes", "step [ms]", "before [ms]", "off [%]")
     header += ("in use [ms]", "off [%]", "matched [%]")
-    title = f"Predicted step time, {_MBIT_PER_S.value:g} Mbit/s"
+    title = f"Predicted step time, {trace_programs.MBIT_PER_S.value:g} Mbit/s"
     return [results.Table(title, header, tuple(rows), _PREDICTION_NOTE, form=".1f")]
 
 
@@ -205,8 +180,8 @@ def _run(program, plan: Plan, prior) -> tuple[float, float, float]:
     from tf_dynacomm.bench import cells
 
     program.step.set_plan(plan)
-    program.run(_WARM_STEPS)
-    found, outside_s = _measure(program, prior)
+    program.run(trace_programs.WARM_STEPS)
+    found, outside_s = trace_programs.measured(program, prior)
     step_s = cells.timed_s(program, plan, _STEPS.value)
     return step_s, _predicted_s(found, outside_s, plan), found.matched_share
 
@@ -228,11 +203,10 @@ def _prediction_row(
 def overhead() -> list[results.Table]:
     """What a trace costs the epoch that it is taken in."""
     rows = []
-    for name in (_REAL.value, _EMULATED.value[-1]):
-        workload = Workload.parse(name)
-        with _running(workload) as program:
-            epochs = {"without": lambda p=program: _epoch_s(p), "with": lambda p=program: _epoch_s(p, _plan)}
-            kept = _alternate(epochs)
+    for name in _TRACED.value:
+        workload = trace_programs.workload(name)
+        with trace_programs.running(workload) as program:
+            kept = _alternate(program)
             more = [_off(*pair) for pair in zip(kept["without"], kept["with"], strict=True)]
             medians_s = [statistics.median(times_s) for times_s in kept.values()]
             rows.append((workload.model, *medians_s, statistics.median(more), min(more), max(more)))
@@ -241,17 +215,19 @@ def overhead() -> list[results.Table]:
     return [results.Table(title, header, tuple(rows), _OVERHEAD_NOTE)]
 
 
-def _alternate(turns: Mapping[str, Callable[[], float]]) -> dict[str, list[float]]:
+def _alternate(program) -> dict[str, list[float]]:
+    """Seconds of epochs without and with a trace, in turn."""
+    turns = {"without": lambda program: None, "with": _plan}
     found = {name: [] for name in turns}
     for number in range(_ROUNDS.value):
         for name in list(turns)[:: -1 if number % 2 else 1]:
-            found[name].append(turns[name]())
+            found[name].append(_epoch_s(program, turns[name]))
     return found
 
 
-def _epoch_s(program, meanwhile: Callable | None = None) -> float:
+def _epoch_s(program, meanwhile: Callable) -> float:
     """Seconds of an epoch, in which something is done on another thread."""
-    thread = threading.Thread(target=meanwhile or (lambda program: None), args=(program,))
+    thread = threading.Thread(target=meanwhile, args=(program,))
     begin_s = time.perf_counter()
     program.schedule(_EPOCH_STEPS.value)
     thread.start()
@@ -266,18 +242,22 @@ def _plan(program) -> None:
     from tf_dynacomm.profiling import capture
 
     step_s = float(np.median(program.step.intervals_s()))
-    captured = capture.capture(program.strategy.tasks, max(_TRACED_STEPS * step_s, 0.2))
-    schedulers.get("dynacomm")(_read(program, captured).costs)
+    captured = capture.capture(
+        program.strategy.tasks, max(trace_programs.TRACED_STEPS * step_s, 0.2)
+    )
+    schedulers.get("dynacomm")(trace_programs.read(program, captured).costs)
 
 
 def parsing() -> list[results.Table]:
     """How long it takes to read a large trace."""
     from tf_dynacomm.profiling import run
 
-    with tempfile.TemporaryDirectory() as logdir, _running(Workload.parse(_REAL.value)) as program:
-        first = _traced(program, logdir=pathlib.Path(logdir, "first"))
-        steps = math.ceil(_TRACED_STEPS * _TRACE_MB.value / _size_mb(first.folder))
-        folder = _traced(program, steps, pathlib.Path(logdir, "second")).folder
+    program_of = trace_programs.running(trace_programs.workload(_TRACED.value[0]))
+    with tempfile.TemporaryDirectory() as logdir, program_of as program:
+        first = trace_programs.traced(program, logdir=pathlib.Path(logdir, "first"))
+        steps_per_mb = len(first.workers[0].steps) / _size_mb(first.folder)
+        steps = math.ceil(_MARGIN * _TRACE_MB.value * steps_per_mb)
+        folder = trace_programs.traced(program, steps, pathlib.Path(logdir, "second")).folder
         begin_s = time.thread_time()
         loaded = run.load(folder)
         seconds = time.thread_time() - begin_s
@@ -292,14 +272,19 @@ def _size_mb(folder: pathlib.Path) -> float:
 _PARTS: dict[str, Callable[[], Sequence[results.Table]]] = {
     part.__name__: part for part in (emulated, prediction, overhead, parsing)
 }
-_CHOSEN = flags.DEFINE_multi_enum("parts", list(_PARTS), list(_PARTS), "What is measured.")
+_CHOSEN = flags.DEFINE_list("parts", list(_PARTS), "What is measured.")
 
 
 def main(argv: list[str]) -> None:
     """Measures, and writes if nothing is left out."""
     del argv
+    if unknown := set(_CHOSEN.value) - _PARTS.keys():
+        raise command.UserError(f"--parts ({', '.join(unknown)}) must be of {', '.join(_PARTS)}.")
     environment.load_tensorflow()
-    tables = [table for name in _CHOSEN.value for table in _PARTS[name]()]
+    tables = []
+    for name in _CHOSEN.value:
+        print(f"measuring: {name}", flush=True)
+        tables += _PARTS[name]()
     if set(_CHOSEN.value) == _PARTS.keys():
         results.write("trace_accuracy", "How true traces are", _INTRODUCTION, tables)
     else:

@@ -162,8 +162,8 @@ def _normalised_kernel(keras):
     )
 
 
-def _embedding(keras, **kwargs):
-    table = keras.layers.Embedding(200, 8, name="table", **kwargs)
+def _embedding(keras, rows=200, **kwargs):
+    table = keras.layers.Embedding(rows, 8, name="table", **kwargs)
     return stack(keras, table, keras.layers.Flatten(), dense(keras), shape=(5,))
 
 
@@ -220,6 +220,13 @@ PROGRAMS = {
     "embedding": Program(_embedding, "tokens", gathered=["table"], layers=2),
     "regularised embedding": Program(
         functools.partial(_embedding, embeddings_regularizer="l2"), "tokens", layers=3
+    ),
+    "large embedding": Program(
+        functools.partial(_embedding, rows=50_000),
+        "tokens",
+        gathered=["table"],
+        layers=2,
+        in_keras_3={"gathered": ["table"], "sparse": (), "layers": 2},
     ),
     "pooled embeddings": Program(_pooled_embeddings, "tokens", gathered=["table"], layers=2),
     "lookup layer": Program(_lookup_layer, "texts", gathered=["table"], layers=2),

@@ -175,6 +175,42 @@ def test_one_segment_without_a_prior_takes_the_overhead_of_empty_tensors(chain, 
     assert found.down.overhead_s == pytest.approx(0.003 + _costs().overhead_push_s)
 
 
+@pytest.fixture
+def with_hidden_rate(chain, make_traces):
+    """Measures steps in whose pushes noise of 0.1 ms hides what bytes cost, besides 2 ms."""
+    samples = [(0.0, 0.002), (4000.0, 0.0021), (8000.0, 0.0019), (14000.0, 0.002)]
+
+    def measured_with(prior=None, down=(0.001, 1e6)):
+        worker, ps = make_traces(_costs(down=down), _THREE)
+        reader = measured_steps.StepReader(worker, ps, chain.graph, chain.layers, _THREE)
+        steps = [dataclasses.replace(step, up_samples=samples) for step in reader.read()]
+        return measure.of_steps("worker", steps, chain.layers, reader.offsets, prior)
+
+    return measured_with
+
+
+def test_a_rate_that_noise_hides_is_that_of_before(measured, with_hidden_rate):
+    prior = measured(_costs(down=(0.001, 2e7), up=(0.002, 1e7)), _THREE)
+    found = with_hidden_rate(prior)
+    assert found.up == link.Link(pytest.approx(0.0011), prior.up.rate_bytes_per_s)
+    assert found.down.rate_bytes_per_s == pytest.approx(1e6)
+
+
+def test_without_one_it_is_that_of_the_other_direction(with_hidden_rate):
+    found = with_hidden_rate(down=(0.001, 1e7))
+    assert found.up.rate_bytes_per_s == found.down.rate_bytes_per_s == pytest.approx(1e7)
+
+
+def test_a_hidden_rate_is_no_less_than_what_was_seen(with_hidden_rate):
+    found = with_hidden_rate(down=(0.001, 1e5))
+    assert found.up.rate_bytes_per_s == pytest.approx(14000 / 0.002)
+
+
+def test_a_hidden_rate_lowers_confidence(measured, with_hidden_rate):
+    certain = measured(_costs(), _THREE).confidence
+    assert with_hidden_rate().confidence == pytest.approx(0.9 * certain)
+
+
 def test_a_trace_of_another_plan_is_an_error(chain, make_traces):
     worker, ps = make_traces(_costs(), _EACH)
     with pytest.raises(trace.TraceError, match="trace of worker holds no whole step"):

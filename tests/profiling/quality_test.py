@@ -42,3 +42,7 @@ def test_a_trace_that_is_too_uncertain_is_refused():
 
 def test_a_good_trace_is_taken():
     quality.check("w", 0.7, 0.3)
+
+
+def test_a_rate_that_is_not_told_costs_a_tenth_of_confidence():
+    assert [quality.told_share(told) for told in (2, 1, 0)] == pytest.approx([1.0, 0.9, 0.8])

@@ -16,7 +16,6 @@ That is for steps that run as stock: the segments of a plan do not tell what is 
 from __future__ import annotations
 
 import dataclasses
-import itertools
 import re
 from collections.abc import Iterable, Mapping, Sequence
 
@@ -153,7 +152,7 @@ class _Reader:
             step, begin_s, _moves(pulls), _moves(pushes), [], [], None, times, ()
         )
         count = len(self._layers)
-        return _Found(measured, _shares_s(pulls, count), _shares_s(pushes, count))
+        return _Found(measured, transfers.shares_s(pulls, count), transfers.shares_s(pushes, count))
 
     def _times(self, operations: Sequence[trace.Operation]) -> compute.LayerTimes:
         count, ranked, matched_s, rank = len(self._layers), [], 0.0, None
@@ -180,17 +179,6 @@ def _moves(moved) -> tuple[measured_steps.Move, ...]:
         starts_s, ends_s = zip(*((s, e) for other, s, e in moved if other == layer), strict=True)
         moves.append(measured_steps.Move(layer, layer, 0, min(starts_s), max(ends_s)))
     return tuple(sorted(moves, key=lambda m: m.end_s))
-
-
-def _shares_s(moved, count: int) -> np.ndarray:
-    """Seconds of the link that each layer took: tensors under way at once share it equally."""
-    seconds = np.zeros(count)
-    edges_s = sorted({t for _, start_s, end_s in moved for t in (start_s, end_s)})
-    for now_s, then_s in itertools.pairwise(edges_s):
-        under_way = [layer for layer, s, e in moved if s <= now_s and then_s <= e]
-        for layer in under_way:
-            seconds[layer - 1] += (then_s - now_s) / len(under_way)
-    return seconds
 
 
 def _measurement(found: Sequence[_Found], names, offsets) -> measure.Measurement:

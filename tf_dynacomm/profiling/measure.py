@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import collections
 import dataclasses
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -61,7 +60,8 @@ def measure(
       plan: The plan that was in force; `None` if the step ran as stock.
       prior: An earlier measurement, whose links are kept where this trace cannot tell overhead
         and rate apart. Without one, a token's way to the PS and an empty tensor's way back are
-        taken for the overhead of a pull.
+        taken for the overhead of a pull. A rate that noise hides is that of before or, without a
+        prior, that of the other direction; confidence is less then.
 
     Raises:
       trace.TraceError: If the trace holds no whole step of this model.
@@ -85,15 +85,21 @@ def of_steps(
       trace.TraceError: As `measure`.
     """
     found = summary(steps, offsets)
-    quality.check(host, found["matched_share"], found["confidence"])
     pulled = [s for step in steps for s in step.down_samples]
     pushed = [s for step in steps for s in step.up_samples]
     empty = [(0.0, s.round_trip_s) for s in steps if s.round_trip_s is not None]
-    down = _fit(pulled) or (prior and prior.down) or _fit([*pulled, *empty])
-    up = _fit(pushed) or (prior and prior.up)
+    fitted = _fit(pulled), _fit(pushed)
+    down = fitted[0] or (prior and prior.down) or _fit([*pulled, *empty])
+    up = fitted[1] or (prior and prior.up)
     _check_links(down, up)
-    costs = _costs(steps, layers, down, up)
-    return Measurement(costs, down, up, **found)
+    down, up = (
+        _with_rate(down, pulled, prior and prior.down, up),
+        _with_rate(up, pushed, prior and prior.up, down),
+    )
+    told = sum(way is not None and np.isfinite(way.rate_bytes_per_s) for way in fitted)
+    found["confidence"] *= quality.told_share(told)
+    quality.check(host, found["matched_share"], found["confidence"])
+    return Measurement(_costs(steps, layers, down, up), down, up, **found)
 
 
 def summary(
@@ -138,13 +144,21 @@ def mean(measurements: Sequence[Measurement]) -> Measurement:
     )
 
 
-def _fit(samples: Iterable[measured_steps.Sample]) -> link.Link | None:
-    """The link that the median durations of each size show; `None` if all have one size."""
-    durations = collections.defaultdict(list)
-    for size, seconds in samples:
-        durations[size].append(seconds)
-    medians_s = [float(np.median(d)) for d in durations.values()]
-    return link.fit(list(durations), medians_s)
+def _fit(samples: Sequence[measured_steps.Sample]) -> link.Link | None:
+    return link.fit(*zip(*samples, strict=True)) if samples else None
+
+
+def _with_rate(found: link.Link, samples, *others: link.Link | None) -> link.Link:
+    """The link with the rate of the first of others that has one, if its own is not told.
+
+    It is no less than what the samples show for certain.
+    """
+    rates = [o.rate_bytes_per_s for o in others if o and np.isfinite(o.rate_bytes_per_s)]
+    if np.isfinite(found.rate_bytes_per_s) or not rates:
+        return found
+    sizes_bytes, durations_s = zip(*samples, strict=True)
+    rate = max(rates[0], link.least_rate(sizes_bytes, durations_s))
+    return link.of_rate(sizes_bytes, durations_s, rate)
 
 
 def _check_links(down: link.Link | None, up: link.Link | None) -> None:
@@ -157,11 +171,13 @@ def _check_links(down: link.Link | None, up: link.Link | None) -> None:
 
 
 def _costs(steps, layers, down: link.Link, up: link.Link) -> costs_lib.LayerCosts:
+    pull_bytes = np.array([layer.pull_bytes for layer in layers])
+    push_bytes = np.array([layer.push_bytes for layer in layers])
     return costs_lib.LayerCosts(
-        pull_s=[down.transfer_s(layer.pull_bytes) for layer in layers],
+        pull_s=down.transfer_s(pull_bytes) + np.median([s.rows_pull_s for s in steps], axis=0),
         forward_s=np.median([step.times.forward_s for step in steps], axis=0),
         backward_s=np.median([step.times.backward_s for step in steps], axis=0),
-        push_s=[up.transfer_s(layer.push_bytes) for layer in layers],
+        push_s=up.transfer_s(push_bytes) + np.median([s.rows_push_s for s in steps], axis=0),
         overhead_s=(down.overhead_s, up.overhead_s),
         apply_s=np.median([step.apply_s for step in steps], axis=0),
         names=[layer.name for layer in layers],

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 import numpy as np
 
 from tf_dynacomm import plan as plan_lib
-from tf_dynacomm.profiling import applies, attribution, compute, stock, trace, transfers
+from tf_dynacomm.profiling import applies, attribution, compute, rows, stock, trace, transfers
 from tf_dynacomm.runtime import layers as layers_lib
 from tf_dynacomm.runtime import step_graph
 
@@ -48,6 +48,9 @@ class MeasuredStep:
       round_trip_s: What an empty pull and its token took, if there was anything like it.
       times: The worker's computation.
       applies: The application on each PS task; ranks are those of `applies.pieces`.
+      rows_pull_s: Seconds of the link that rows of embeddings took, by layer; 0.0 without any.
+      rows_push_s: The same of their gradients.
+      rows_end_s: When the last of these had arrived, if there were any.
     """
 
     step: trace.StepId
@@ -59,6 +62,9 @@ class MeasuredStep:
     round_trip_s: float | None
     times: compute.LayerTimes
     applies: tuple[tuple[compute.Piece, ...], ...]
+    rows_pull_s: np.ndarray | float = 0.0
+    rows_push_s: np.ndarray | float = 0.0
+    rows_end_s: float = float("-inf")
 
     @property
     def apply_s(self) -> np.ndarray:
@@ -69,8 +75,8 @@ class MeasuredStep:
 
     @property
     def end_s(self) -> float:
-        """When the last push had been applied."""
-        arrived_s = [push.end_s for push in self.pushes]
+        """When the last push had been applied, and the last gradients of rows had arrived."""
+        arrived_s = [self.rows_end_s, *(push.end_s for push in self.pushes)]
         return max([*arrived_s, *(pieces[-1].end_s for pieces in self.applies if pieces)])
 
 
@@ -101,6 +107,7 @@ class StepReader:
         self._parts = attribution.attribute(graph, layers)
         self._applied = applies.layers_applied(graph, layers)
         self._tensors = stock.tensors(graph, layers)
+        self._rows = rows.find(graph, self._parts, stock.maker)
         self.offsets = {
             task: transfers.clock_offset(worker.steps, host.steps) for task, host in ps.items()
         }
@@ -148,13 +155,15 @@ class StepReader:
             if found is None:
                 continue
             starts_s = [found.requested_s, *found.pull_arrived_s]
+            pulls = _moves(plan.pull, pull_bytes, starts_s, found.pull_arrived_s)
+            _, pull_s = rows.seconds(self._rows_pulled(step), _spans_s(pulls), len(self._layers))
             sent = [plan.push[number - 1] for number in carrying]
             yield self._step(
                 step,
                 found.requested_s,
-                _moves(plan.pull, pull_bytes, starts_s, found.pull_arrived_s),
+                pulls,
                 _moves(sent, sent_bytes, found.push_ready_s, found.push_arrived_s),
-                _pull_samples(pull_bytes, found.pull_s),
+                _pull_samples(pull_bytes, pull_s),
                 found.push_samples(sent_bytes),
                 found.empty_round_trip_s(),
             )
@@ -163,9 +172,7 @@ class StepReader:
         moved = {}
         for step in steps:
             here = self._worker.steps[step]
-            there = [
-                (h.steps[step], self.offsets[t]) for t, h in self._ps.items() if step in h.steps
-            ]
+            there = self._there(step)
             pulls = stock.pulls(here, self._tensors.pulls, self._names)
             moved[step] = pulls, stock.pushes(here, there, self._tensors.pushes, self._names)
         most = [max((len(m[way]) for m in moved.values()), default=0) for way in (0, 1)]
@@ -181,11 +188,35 @@ class StepReader:
                     None,
                 )
 
-    def _step(self, step: trace.StepId, begin_s: float, *moved) -> MeasuredStep:
+    def _there(self, step: trace.StepId) -> list[tuple[trace.StepTrace, transfers.ClockOffset]]:
+        """The PS tasks' parts of a step."""
+        return [(h.steps[step], self.offsets[t]) for t, h in self._ps.items() if step in h.steps]
+
+    def _step(self, step: trace.StepId, begin_s: float, pulls, pushes, *moved) -> MeasuredStep:
         count = len(self._layers)
         operations = self._worker.steps[step].operations
         times = compute.layer_times(operations, self._names, self._parts, count)
-        return MeasuredStep(step, begin_s, *moved, times, tuple(self._applies(step)))
+        pulled, pushed = self._rows_pulled(step), self._rows_pushed(step)
+        return MeasuredStep(
+            step,
+            begin_s,
+            pulls,
+            pushes,
+            *moved,
+            times,
+            tuple(self._applies(step)),
+            rows.seconds(pulled, _spans_s(pulls), count)[0],
+            rows.seconds(pushed, _spans_s(pushes), count)[0],
+            max((end_s for _, _, end_s in pushed), default=float("-inf")),
+        )
+
+    def _rows_pulled(self, step: trace.StepId) -> list[tuple[int, float, float]]:
+        here, there = self._worker.steps[step], self._there(step)
+        return rows.pulled(here, there, self._rows.pulls, self._names)
+
+    def _rows_pushed(self, step: trace.StepId) -> list[tuple[int, float, float]]:
+        here, there = self._worker.steps[step], self._there(step)
+        return rows.pushed(here, there, self._rows.pushes, self._names)
 
     def _applies(self, step: trace.StepId) -> Iterator[tuple[compute.Piece, ...]]:
         for task, host in self._ps.items():
@@ -215,6 +246,10 @@ def _moves(segments, sizes_bytes, starts_s, ends_s) -> tuple[Move, ...]:
             segments, sizes_bytes, starts_s, ends_s, strict=False
         )
     )
+
+
+def _spans_s(moves: Sequence[Move]) -> list[tuple[float, float]]:
+    return [(move.start_s, move.end_s) for move in moves]
 
 
 def _by_layer(sent: Sequence[stock.Sent]) -> tuple[Move, ...]:

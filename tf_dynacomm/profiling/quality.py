@@ -11,6 +11,7 @@ from tf_dynacomm.profiling import compute, trace
 
 _MIN_MATCHED_SHARE = 0.7
 _MIN_CONFIDENCE = 0.3
+_UNTOLD = 0.1
 
 
 @dataclasses.dataclass(frozen=True)
@@ -63,6 +64,11 @@ def confidence(
         max(0.0, 1 - off_s / step_s) if step_s else 1.0 for off_s in (deviation_s, clock_error_s)
     )
     return matched_share * steps / (steps + 1) * alike * known
+
+
+def told_share(told: int) -> float:
+    """What confidence is multiplied by when the trace tells so many of the two links' rates."""
+    return 1.0 - _UNTOLD * (2 - told)
 
 
 def check(host: str, matched_share: float, figure: float) -> None:

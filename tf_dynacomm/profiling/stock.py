@@ -51,11 +51,12 @@ def tensors(graph: step_graph.StepGraph, layers: Sequence[layers_lib.Layer]) -> 
         for pull in layer.pulls:
             pulls[pull.crossings[0].source.name] = (number, pull.size_bytes)
         for push in layer.pushes:
-            pushes[_maker(graph, push.crossing.source)] = (number, push.size_bytes)
+            pushes[maker(graph, push.crossing.source)] = (number, push.size_bytes)
     return Tensors(pulls, pushes)
 
 
-def _maker(graph: step_graph.StepGraph, node: step_graph.Node) -> str:
+def maker(graph: step_graph.StepGraph, node: step_graph.Node) -> str:
+    """The node under whose name what a node passes on is sent."""
     while node.op in _PASSING_ON and step_graph.producer(node.inputs[0]) in graph.nodes:
         node = graph.nodes[step_graph.producer(node.inputs[0])]
     return node.name

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import collections
 import dataclasses
+import itertools
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
@@ -186,6 +187,22 @@ def _empty_pulls(
             if not _SEGMENT.fullmatch(source) and source in part.sent_s
         ]
     )
+
+
+def shares_s(moved: Sequence[tuple[int, float, float]], count: int) -> np.ndarray:
+    """Seconds of the link that each layer took: tensors under way at once share it equally.
+
+    Args:
+      moved: (layer, start, end) of each tensor.
+      count: Number of layers.
+    """
+    seconds = np.zeros(count)
+    edges_s = sorted({t for _, start_s, end_s in moved for t in (start_s, end_s)})
+    for now_s, then_s in itertools.pairwise(edges_s):
+        under_way = [layer for layer, s, e in moved if s <= now_s and then_s <= e]
+        for layer in under_way:
+            seconds[layer - 1] += (then_s - now_s) / len(under_way)
+    return seconds
 
 
 def _in_order(by_number: Mapping[int, float]) -> np.ndarray:

@@ -13,6 +13,7 @@ from collections.abc import Iterator, Mapping
 
 from tf_dynacomm import plan as plan_lib
 from tf_dynacomm.runtime import (
+    gathers,
     graph_builder,
     inlining,
     layers,
@@ -99,8 +100,8 @@ class _Body:
         inlined = inlining.inline(library[name], library)
         types = tensor_types.TensorTypes(functions, inlined.origins)
         self.caller = caller
-        self.graph = step_graph.StepGraph(inlined.definition, variables, types)
-        self._definition = inlined.definition
+        self._definition = gathers.gather_beside_tables(inlined.definition, variables)
+        self.graph = step_graph.StepGraph(self._definition, variables, types)
         self._functions = functions
 
     @functools.cached_property
