@@ -54,6 +54,8 @@ class Planner:
         self._loads: list[threading.Thread] = []
         self._stop = threading.Event()
         self._captured = threading.Event()
+        self._decided = threading.Event()
+        self._ended = threading.Event()
         self._outcome: policy_lib.Decision | trace.TraceError | None = None
         self._trial: trial_lib.Trial | None = None
         self._verdicts: list[trial_lib.Verdict] = []
@@ -68,8 +70,8 @@ class Planner:
             if not known.
         """
         if self._thread is None:
-            self._stop.clear()
-            self._captured.clear()
+            for event in (self._stop, self._captured, self._decided, self._ended):
+                event.clear()
             self._thread = threading.Thread(
                 target=self._work, args=(remaining_steps,), name="dynacomm-planner", daemon=True
             )
@@ -79,14 +81,16 @@ class Planner:
         """Returns the decision or the reason why there is none; `None` if it is still being made.
 
         Args:
-          wait_s: Seconds to wait for a decision whose trace has been captured.
+          wait_s: Seconds to wait for a decision whose trace has been captured. That workers load
+            new plans is not waited for, since they do that while they run steps.
         """
         if self._thread is None:
             return None
         if self._captured.is_set():
-            self._thread.join(wait_s)
-        if self._thread.is_alive():
+            self._decided.wait(wait_s)
+        if not self._ended.is_set():
             return None
+        self._thread.join()
         self._thread = None
         outcome, self._outcome = self._outcome, None
         return outcome
@@ -120,6 +124,9 @@ class Planner:
         except Exception as e:  # Whatever goes wrong in planning, training goes on.
             logging.exception("Planning failed.")
             self._outcome = trace.TraceError(f"Planning failed: {e!r}.")
+        finally:
+            self._ended.set()
+            self._decided.set()
 
     def _run_trial(self) -> bool:
         """Runs the trial that is on; returns whether it has ended."""
@@ -228,6 +235,7 @@ class Planner:
         """
         step = decision.proposal.step
         if decision.plans:
+            self._decided.set()
             step.forget_unused(besides=decision.plans.values())
         timeout_s = 1.0 + 10 * float(np.median(step.intervals_s()))
         self._loads = [

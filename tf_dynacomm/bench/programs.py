@@ -117,10 +117,11 @@ def _training_step(strategy, workload: Workload):
             loss = loss_of(model, batch)
         variables = model.trainable_variables
         optimizer.apply_gradients(zip(tape.gradient(loss, variables), variables, strict=True))
+        return loss  # Tells a trace's reader where forward computation ends.
 
     @tf.function
     def step(iterator):
-        strategy.run(train, args=(next(iterator),))
+        return strategy.run(train, args=(next(iterator),))
 
     return step
 
