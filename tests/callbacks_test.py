@@ -82,10 +82,14 @@ def test_a_second_training_begins_anew(make_callback, replanner):
 
 
 def test_its_settings_are_those_of_the_replanner(make_callback, replanner, tmp_path):
-    callback = make_callback(logdir=tmp_path, replan_every=7, min_gain=0.2)
+    callback = make_callback(logdir=tmp_path, replan_every=7, min_gain=0.2, plan_dir="kept")
     callback.on_train_begin()
     replanner.made.assert_called_once_with(
-        callback.model.distribute_strategy, logdir=tmp_path, every_steps=7, min_gain=0.2
+        callback.model.distribute_strategy,
+        logdir=tmp_path,
+        every_steps=7,
+        min_gain=0.2,
+        plan_dir="kept",
     )
 
 

@@ -64,6 +64,8 @@ class ReplanCallback(Callback):
         `costs-<epoch>.json` and `plan-<epoch>.json`; nothing is kept if `None`.
       replan_every: Re-plan after so many training steps instead of at the end of epochs.
       min_gain: Share of the step time that a new plan must promise to save.
+      plan_dir: Folder to keep the plans in force and their costs in at the end of each epoch,
+        beside the checkpoints say. A training that is started again begins with them.
       on_report: Called with each epoch's `EpochReport`.
 
     Attributes:
@@ -79,6 +81,7 @@ class ReplanCallback(Callback):
         logdir: str | pathlib.Path | None = None,
         replan_every: int | None = None,
         min_gain: float = 0.01,
+        plan_dir: str | pathlib.Path | None = None,
         on_report: Callable[[epoch_report.EpochReport], None] | None = None,
     ):
         super().__init__()
@@ -87,6 +90,7 @@ class ReplanCallback(Callback):
         self._logdir = logdir
         self._replan_every = replan_every
         self._min_gain = min_gain
+        self._plan_dir = plan_dir
         self._on_report = on_report
         self._replanner: replan.Replanner | None = None
         self.reports: list[epoch_report.EpochReport] = []
@@ -102,6 +106,7 @@ class ReplanCallback(Callback):
                 logdir=self._logdir,
                 every_steps=self._replan_every,
                 min_gain=self._min_gain,
+                plan_dir=self._plan_dir,
             )
         else:
             logging.warning(

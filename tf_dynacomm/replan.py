@@ -10,7 +10,7 @@ import time
 import numpy as np
 from absl import logging
 
-from tf_dynacomm import epoch_report
+from tf_dynacomm import epoch_report, kept_plans
 from tf_dynacomm import plan as plan_lib
 from tf_dynacomm import planner as planner_lib
 from tf_dynacomm import policy as policy_lib
@@ -57,6 +57,8 @@ class Replanner:
       min_gain: Share of the step time that a new plan must promise to save; less is within the
         noise of measured costs. The starting plan yields to the first one made from a trace.
         Below 0 every plan made is taken.
+      plan_dir: Folder to keep the plans in force and their costs in at the end of each epoch,
+        beside the checkpoints say. A training that is started again begins with them.
 
     Raises:
       ValueError: If `every_steps` is less than 1, or `strategy` is of another kind.
@@ -69,6 +71,7 @@ class Replanner:
         logdir: str | pathlib.Path | None = None,
         every_steps: int | None = None,
         min_gain: float = 0.01,
+        plan_dir: str | pathlib.Path | None = None,
     ):
         if every_steps is not None and every_steps < 1:
             raise ValueError(f"`every_steps` ({every_steps}) must be at least 1, or None.")
@@ -89,6 +92,10 @@ class Replanner:
         self._plan_before: plan_lib.Plan | None = None
         self._outcomes = _Outcomes()
         self._predicted_s: float | None = None
+        self._plan_dir = None if plan_dir is None or not self.active else pathlib.Path(plan_dir)
+        if self._plan_dir is not None:
+            kept = kept_plans.load(self._plan_dir, len(strategy.tasks.workers))
+            strategy.coordinator.begin_with(kept)
 
     @property
     def active(self) -> bool:
@@ -133,6 +140,7 @@ class Replanner:
         self._leave_stock()
         report = self._report(epoch)
         self._save(epoch)
+        self._keep()
         return report
 
     def close(self) -> None:
@@ -208,6 +216,17 @@ class Replanner:
             _save(decision, self._logdir, str(epoch))
         except OSError as e:
             logging.warning("Costs and plan of epoch %d were not saved: %s", epoch, e)
+
+    def _keep(self) -> None:
+        step, decision = self._strategy.coordinator.training_step, self._outcomes.decision
+        if self._plan_dir is None or step is None:
+            return
+        workers = decision.proposal.workers.items() if decision else ()
+        kept_plans.save(
+            self._plan_dir,
+            {worker: step.plan_of(worker) for worker in range(len(self._strategy.tasks.workers))},
+            {worker: proposed.measurement.costs for worker, proposed in workers},
+        )
 
 
 def _save(decision: policy_lib.Decision, logdir: pathlib.Path, epoch: str) -> None:

@@ -43,6 +43,7 @@ class LocalCluster:
 
     Attributes:
       cluster_spec: Addresses (`host:port`) by job name; empty outside the block.
+      links: The links.
 
     Raises:
       ValueError: `workers` or `ps` is less than one.
@@ -64,7 +65,7 @@ class LocalCluster:
         if ps < 1:
             raise ValueError(f"`ps` ({ps}) must be at least 1.")
         self._counts = {"worker": workers, "ps": ps}
-        self._links = links
+        self.links = links
         self._network: network.Network | None = None
         self._start_timeout_s = start_timeout_s
         self._environment = {**os.environ, **(environment or {})}
@@ -115,7 +116,7 @@ class LocalCluster:
     def _start(self) -> None:
         for attempts_left in reversed(range(_START_ATTEMPTS)):
             self._network = (
-                self._links.open(self._counts) if self._links else network.Network(self._counts)
+                self.links.open(self._counts) if self.links else network.Network(self._counts)
             )
             self.cluster_spec = self._network.cluster_spec
             tasks = [(job, task) for job, count in self._counts.items() for task in range(count)]
@@ -175,8 +176,8 @@ class LocalCluster:
             self.kill(job, task)
         self._processes.clear()
         self.cluster_spec = {}
-        if self._links is not None:
-            self._links.close()
+        if self.links is not None:
+            self.links.close()
         while self._stderr:
             self._stderr.popitem()[1].close()
 

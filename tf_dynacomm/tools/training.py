@@ -181,7 +181,9 @@ def _fit(
 ) -> Output:
     replan = None
     if settings.strategy != "stock":
-        replan = tf_dynacomm.ReplanCallback(**settings.callback_kwargs)
+        replan = tf_dynacomm.ReplanCallback(
+            **settings.callback_kwargs, plan_dir=_in_checkpoint_dir(settings, "plans")
+        )
     output = Output(settings, _steps_finished(model), workers, replan)
     # The order of the data is the same each time with one worker only: several take turns anyhow.
     seed = settings.seed if workers == 1 else None
@@ -204,11 +206,15 @@ def _checkpoints(settings: Settings) -> list[tf_keras.callbacks.Callback]:
     if settings.checkpoint_dir is None:
         return []
     return [
-        tf_keras.callbacks.BackupAndRestore(os.path.join(settings.checkpoint_dir, "backup")),
+        tf_keras.callbacks.BackupAndRestore(_in_checkpoint_dir(settings, "backup")),
         tf_keras.callbacks.ModelCheckpoint(
-            os.path.join(settings.checkpoint_dir, "ckpt-{epoch}"), save_weights_only=True
+            _in_checkpoint_dir(settings, "ckpt-{epoch}"), save_weights_only=True
         ),
     ]
+
+
+def _in_checkpoint_dir(settings: Settings, name: str) -> str | None:
+    return settings.checkpoint_dir and os.path.join(settings.checkpoint_dir, name)
 
 
 def _steps_finished(model: tf_keras.Model) -> Callable[[], int]:
