@@ -19,7 +19,7 @@ train: $(INSTALLED)
 	  --logdir=$(LOGDIR) --summary=$(LOGDIR)/summary.json $(TRAIN_FLAGS)
 
 test: $(INSTALLED)
-	$(VENV)/bin/pytest --numprocesses=2 --dist=loadfile
+	$(VENV)/bin/pytest --numprocesses=2 --dist=loadfile --no-loadscope-reorder
 
 test-oldest:
 	$(MAKE) test VENV=.venv-oldest CONSTRAINTS=build_tools/oldest.txt

@@ -23,7 +23,7 @@ from absl import flags
 from benchmarks import results, testbed_results
 from tf_dynacomm import models
 from tf_dynacomm.bench.workload import Cell, Rate, Workload
-from tf_dynacomm.tools import bench, command, environment
+from tf_dynacomm.tools import bench, command, environment, quantities
 
 _FIGURE = flags.DEFINE_enum("figure", "5", ["5", "9", "11"], "Which figure.")
 _ONLY = flags.DEFINE_integer("only", None, "Only so many cells, to try it out.", lower_bound=1)
@@ -58,7 +58,7 @@ def cases(figure: str) -> Iterator[Case]:
         for rate in ("25mbit", "125mbit", "500mbit"):
             yield model("resnet152", 32), rate, 1, math.inf
     else:
-        shared = bench.rate_bytes_per_s(_RATE)
+        shared = quantities.rate_bytes_per_s(_RATE)
         yield from ((model("resnet152", 32), _RATE, count, shared) for count in (1, 2, 4, 8))
 
 
@@ -72,7 +72,7 @@ def main(argv: list[str]) -> None:
     for spec, rate, workers, shared in list(cases(_FIGURE.value))[: _ONLY.value]:
         settings = dataclasses.replace(bench.settings(), ps_bytes_per_s=shared)
         cell = Cell(Workload.parse(spec), 0.0, workers)
-        kept += cells.run(cell, [Rate(rate, bench.rate_bytes_per_s(rate))], settings, print)
+        kept += cells.run(cell, [Rate(rate, quantities.rate_bytes_per_s(rate))], settings, print)
         testbed_results.keep(f"figure{_FIGURE.value}", kept)
 
 

@@ -15,7 +15,7 @@ from absl import flags
 
 from benchmarks import testbed_results
 from tf_dynacomm.bench.workload import Cell, Rate, Workload
-from tf_dynacomm.tools import bench, command, environment
+from tf_dynacomm.tools import bench, command, environment, quantities
 
 _MODELS = flags.DEFINE_list(
     "grid_models",
@@ -35,7 +35,7 @@ def main(argv: list[str]) -> None:
     environment.load_tensorflow()
     from tf_dynacomm.bench import cells
 
-    rates = [Rate(text, bench.rate_bytes_per_s(text)) for text in _RATES.value]
+    rates = [Rate(text, quantities.rate_bytes_per_s(text)) for text in _RATES.value]
     kept = []
     for model, latency_ms in itertools.product(_MODELS.value, _LATENCIES_MS.value):
         cell = Cell(Workload.parse(model), float(latency_ms) / 1e3, 1)

@@ -5,7 +5,7 @@ from tf_dynacomm.bench.workload import Cell, Rate, Settings, Workload
 from tf_dynacomm.testbed import links as links_lib
 from tf_dynacomm.testbed.link import Link
 
-_CELL = Cell(Workload.parse("emulated:googlenet:0.01:0.02:0.04"), 0.0, 1)
+_CELL = Cell(Workload.parse("emulated:vgg19:0.0005:0.02:0.04"), 0.0, 1)
 _RATES = [Rate("100mbit", 12.5e6), Rate("50mbit", 6.25e6)]
 
 

@@ -17,20 +17,6 @@ def parsed_flags():
         yield
 
 
-@pytest.mark.parametrize(
-    ("text", "rate"),
-    [("250mbit", 31.25e6), ("1gbit", 125e6), ("1Gbps", 125e6), ("30MB/s", 30e6), ("800kbit", 1e5)],
-)
-def test_rates_are_read_as_tc_writes_them(text, rate):
-    assert bench.rate_bytes_per_s(text) == pytest.approx(rate)
-
-
-@pytest.mark.parametrize("text", ["fast", "0mbit", "1.2.3gbit", "-1mbit", "mbit"])
-def test_other_rates_are_refused(text):
-    with pytest.raises(ValueError, match="must be"):
-        bench.rate_bytes_per_s(text)
-
-
 def test_grid_has_every_combination():
     with flagsaver.flagsaver(
         models=["small_cnn", "emulated:vgg19:0.1:1:1"], latencies_ms=["0", "10"], workers=["1", "2"]

@@ -17,8 +17,7 @@ from absl import flags
 
 from tf_dynacomm.bench import contenders, plot, rows
 from tf_dynacomm.bench.workload import Cell, Rate, Settings, Workload
-from tf_dynacomm.tools import command, environment
-from tf_dynacomm.tools.quantities import rate_bytes_per_s
+from tf_dynacomm.tools import command, environment, quantities
 
 _MODELS = flags.DEFINE_list("models", ["emulated:resnet152:0.125:0.5:1.0"], "What is trained.")
 _RATES = flags.DEFINE_list("rates", ["250mbit"], "Rates of the workers' links, down and up.")
@@ -50,7 +49,7 @@ def grid() -> tuple[list[Cell], list[Rate]]:
     with command.user_errors("--models"):
         workloads = [Workload.parse(text, _IMAGES.value) for text in _MODELS.value]
     with command.user_errors("--rates"):
-        rates = [Rate(text, rate_bytes_per_s(text)) for text in _RATES.value]
+        rates = [Rate(text, quantities.rate_bytes_per_s(text)) for text in _RATES.value]
     with command.user_errors("--latencies_ms"):
         latencies_s = [_number(text, float, 0) / 1e3 for text in _LATENCIES_MS.value]
     with command.user_errors("--workers"):
@@ -84,7 +83,7 @@ def settings() -> Settings:
     ps_rate = {}
     if _PS_RATE.value is not None:
         with command.user_errors("--ps_rate"):
-            ps_rate["ps_bytes_per_s"] = rate_bytes_per_s(_PS_RATE.value)
+            ps_rate["ps_bytes_per_s"] = quantities.rate_bytes_per_s(_PS_RATE.value)
     how = None if _LINKS.value == "auto" else _LINKS.value
     return Settings(_CONTENDERS.value, _ROUNDS.value, _STEPS.value, how, **ps_rate)
 
