@@ -73,6 +73,17 @@ def test_rows_of_a_table_are_counted(program, variable):
     assert reason == "rows of 16 bytes are gathered on the PS and travel as in stock"
 
 
+def test_rows_of_a_large_table_that_the_program_reads_whole(make_program):
+    program = make_program()
+    variable = program.variable("embedding/table", tf.ones([100_000, 4]))
+
+    def gather(x):
+        return tf.gather(tf.convert_to_tensor(variable), tf.cast(x[:, 0], tf.int32))
+
+    reason = _reason(program, variable, gather)
+    assert reason == "rows of 16 bytes are gathered on the PS and travel as in stock"
+
+
 def test_a_condition_keeps_its_variables(program, variable):
     reason = _reason(
         program, variable, lambda x: tf.cond(x[0, 0] > 0, lambda: x @ variable, lambda: x)

@@ -20,8 +20,6 @@ import numpy as np
 from tf_dynacomm.profiling import attribution, compute, trace, transfers
 from tf_dynacomm.runtime import step_graph
 
-_GATHERS = frozenset(("ResourceGather", "ResourceGatherNd"))
-
 
 @dataclasses.dataclass(frozen=True)
 class Rows:
@@ -46,20 +44,19 @@ def find(
       parts: The part of every node that computes for a layer.
       maker: Finds the node under whose name a node's output is sent (see `stock.maker`).
     """
-    gathers = [n for n in graph.nodes.values() if n.op in _GATHERS and n.name in graph.live]
-    found = {g.name: _first_reader(graph, parts, g.name) for g in gathers}
+    gathers = {node.name: variable for node, variable in graph.gathers()}
+    found = {name: _first_reader(graph, parts, name) for name in gathers}
     pulls = {name: layer for name, layer in found.items() if layer is not None}
     tables: dict[str, int] = {}
-    for gather in gathers:
-        if layer := pulls.get(gather.name):
-            table = gather.inputs[0]
-            tables[table] = min(layer, tables.get(table, layer))
+    for name, variable in gathers.items():
+        if layer := pulls.get(name):
+            tables[variable.arg] = min(layer, tables.get(variable.arg, layer))
     waiting = _waiting(graph) if tables else {}
     pushes = {
         maker(graph, crossing.source): tables[variable.arg]
         for crossing in graph.crossings
         if tables and crossing.source.task == step_graph.WORKER and crossing.type.shape != ()
-        for variable in _updated(graph, crossing, waiting)
+        for variable in _updated(graph, crossing, waiting, gathers)
         if variable.arg in tables
     }
     return Rows(pulls, pushes)
@@ -75,10 +72,10 @@ def _first_reader(graph, parts: Mapping[str, attribution.Part], gather: str) -> 
     return min(layers, default=None)
 
 
-def _updated(graph, crossing, waiting) -> Iterator[step_graph.Variable]:
+def _updated(graph, crossing, waiting, gathers) -> Iterator[step_graph.Variable]:
     """The variables that a PS task changes by a tensor, directly or through their slots."""
     readers = [reader for reader, _ in crossing.readers]
-    if any(graph.nodes[reader].op in _GATHERS for reader in readers):
+    if any(reader in gathers for reader in readers):
         return  # It says which rows are wanted.
     for name in _after(waiting, readers):
         yield from graph.written_by(graph.nodes[name])

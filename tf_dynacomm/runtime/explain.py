@@ -9,7 +9,6 @@ from collections.abc import Iterable, Sequence
 from tf_dynacomm import plan as plan_lib
 from tf_dynacomm.runtime import coupling, layers, rewrite, step_function, step_graph
 
-_GATHERS = frozenset(("ResourceGather", "ResourceGatherNd"))
 _RUN_FUNCTIONS = frozenset(
     (
         *("Case", "If", "StatelessIf", "While", "StatelessWhile"),
@@ -91,9 +90,10 @@ def entries(function: step_function.StepFunction, plan: plan_lib.Plan | None) ->
         for moved in layer.pulls
     }
     users = _users(graph)
+    gathered = {variable.arg for _, variable in graph.gathers()}
     for arg, variable in graph.variables.items():
         if arg not in found:
-            size_bytes, note = _unmoved(graph, variable, users[arg])
+            size_bytes, note = _unmoved(graph, variable, users[arg], arg in gathered)
             found[arg] = Entry(variable.name, "", size_bytes, _task(variable), None, None, note)
     return list(found.values())
 
@@ -143,13 +143,16 @@ def _unpushed_note(graph: step_graph.StepGraph, variable: step_graph.Variable) -
 
 
 def _unmoved(
-    graph: step_graph.StepGraph, variable: step_graph.Variable, users: Sequence[step_graph.Node]
+    graph: step_graph.StepGraph,
+    variable: step_graph.Variable,
+    users: Sequence[step_graph.Node],
+    gathered: bool,
 ) -> tuple[int | None, str]:
     """Bytes that travel for a variable that no segment carries, and why none does."""
     ops = {user.op for user in users}
     if _task(variable) == _CHIEF:
         return None, "lives on the chief: make it inside `strategy.scope()`"
-    if ops & _GATHERS:
+    if gathered:
         return None, f"rows{_row_bytes(variable)} are gathered on the PS and travel as in stock"
     if ops & _RUN_FUNCTIONS:
         return None, "read within a condition or a loop, as in stock"

@@ -229,12 +229,22 @@ class StepGraph:
         level = self.level[source.name] + 1
         return Crossing(tensor, source, device, readers, level, self.type_of(tensor))
 
+    def gathers(self) -> Iterator[tuple[Node, Variable]]:
+        """The nodes that gather rows of a variable on its PS task, each with the variable."""
+        for node in self.nodes.values():
+            if node.op in _GATHERS and node.name in self.live and node.task != WORKER:
+                read = self.nodes.get(producer(node.inputs[0]))
+                table = node.inputs[0] if read is None else read.inputs[0]
+                if table in self.variables:
+                    yield node, self.variables[table]
+
     def written_by(self, node: Node) -> Iterator[Variable]:
         """The variables that a node may write."""
         if node.op not in _READS:
             yield from (self.variables[i] for i in node.inputs if i in self.variables)
 
 
+_GATHERS = frozenset(("ResourceGather", "ResourceGatherNd", "GatherV2"))
 _READS = frozenset(
     ("ReadVariableOp", "ResourceGather", "ResourceGatherNd", "VariableShape", "VarIsInitializedOp")
 )
