@@ -21,9 +21,10 @@ def times_of(chain):
     parts = attribution.attribute(chain.graph, chain.layers)
     names = compute.NameTable(chain.graph)
 
-    def times(*operations):
+    def times(*operations, arrived_ms=None):
         found = [trace.Operation(n, a * _MS, b * _MS) for n, a, b in operations]
-        return compute.layer_times(found, names, parts, 3)
+        arrived_s = None if arrived_ms is None else np.array(arrived_ms) * _MS
+        return compute.layer_times(found, names, parts, 3, arrived_s)
 
     return times
 
@@ -61,6 +62,17 @@ def test_parallel_operations_of_one_layer_count_once(times_of):
 def test_a_short_pause_counts_for_what_follows(times_of, pause_ms, counted_ms):
     times = times_of(("fwd_1", 0, 1), ("fwd_2", 1 + pause_ms, 3 + pause_ms))
     assert _ms(times.forward_s) == [1, counted_ms, 0]
+
+
+@pytest.mark.parametrize(("arrived_ms", "counted_ms"), [(0.5, 4.0), (1.0, 4.0), (1.5, 2.0)])
+def test_a_pause_counts_unless_parameters_were_waited_for(times_of, arrived_ms, counted_ms):
+    times = times_of(("fwd_1", 0, 1), ("fwd_2", 3, 5), arrived_ms=[0, arrived_ms, 9])
+    assert _ms(times.forward_s) == [1, counted_ms, 0]
+
+
+def test_pauses_on_the_way_back_wait_for_no_parameters(times_of):
+    times = times_of(("fwd_3", 0, 1), ("dw_3", 3, 4), ("dw_1", 7, 8), arrived_ms=[0, 0, 0])
+    assert _ms(times.backward_s) == [4, 0, 3]
 
 
 def test_operations_that_need_no_layer_are_left_out(times_of):

@@ -147,7 +147,7 @@ def test_pushes_arrive_when_the_raw_events_say(analysed, case):
 
 @pytest.mark.parametrize("case", ["stock", "dynacomm", "layer_by_layer"])
 def test_a_convolutions_cost_is_the_wall_time_of_its_operations(analysed, case):
-    """Up to the executor's pauses, of less than 0.1 ms each, which count too."""
+    """Up to the executor's pauses, which count too: less than 1 ms in these traces."""
     found = analysed(case)
     raw = _Raw(case, "worker_0")
     for number, name in enumerate(found.costs.names):
@@ -156,7 +156,7 @@ def test_a_convolutions_cost_is_the_wall_time_of_its_operations(analysed, case):
             expected_s = np.median([busy_s[step.step] for step in found.steps])
             cost_s = found.costs.forward_s[number]
             assert expected_s <= cost_s + 1e-9
-            assert cost_s < 1.5 * expected_s + 2e-4
+            assert cost_s < expected_s + 1e-3
 
 
 @pytest.mark.parametrize("case", ["stock", "dynacomm", "layer_by_layer"])

@@ -147,14 +147,15 @@ class _Reader:
 
     def _read(self, step: trace.StepId, pulls, pushes) -> _Found:
         begin_s = min(start_s for _, start_s, _ in pulls)
-        times = self._times(self._worker.steps[step].operations)
+        count = len(self._layers)
+        arrived_s = measured_steps.arrived_s(_moves(pulls), count)
+        times = self._times(self._worker.steps[step].operations, arrived_s)
         measured = measured_steps.MeasuredStep(
             step, begin_s, _moves(pulls), _moves(pushes), [], [], None, times, ()
         )
-        count = len(self._layers)
         return _Found(measured, transfers.shares_s(pulls, count), transfers.shares_s(pushes, count))
 
-    def _times(self, operations: Sequence[trace.Operation]) -> compute.LayerTimes:
+    def _times(self, operations: Sequence[trace.Operation], arrived_s) -> compute.LayerTimes:
         count, ranked, matched_s, rank = len(self._layers), [], 0.0, None
         for operation in operations:
             layer = self._layer(operation.node)
@@ -164,7 +165,7 @@ class _Reader:
                 rank = 2 * count - layer if backward else layer - 1
             if rank is not None:
                 ranked.append((operation.start_s, operation.end_s, rank))
-        pieces = compute.first_come(ranked)
+        pieces = compute.first_come(ranked, compute.ready_s(arrived_s))
         seconds = compute.seconds_of(pieces, 2 * count)
         total_s = sum(o.end_s - o.start_s for o in operations)
         return compute.LayerTimes(

@@ -4,8 +4,8 @@ Operations of a step run on several threads. What counts is the wall time of the
 the sum over the threads: a moment counts for the earliest part of the step (forward 1..L, then
 backward L..1) that computes in it, since that part is the one that what follows waits for. So time
 on parallel threads is counted once, and the layers' times add up to the time in which the worker
-computed. Pauses shorter than `_DISPATCH_S` between operations are the executor's and count for the
-operation that follows.
+computed. Pauses between operations are the executor's and count for the operation that follows, if
+its layer's parameters were there when the pause began, or if it is shorter than `_DISPATCH_S`.
 """
 
 from __future__ import annotations
@@ -89,29 +89,35 @@ def layer_times(
     names: NameTable,
     parts: Mapping[str, attribution.Part],
     num_layers: int,
+    arrived_s: np.ndarray | None = None,
 ) -> LayerTimes:
     """Adds up a step's operations by layer.
 
-    An operation that the graph does not have counts for the part of the one before it.
+    An operation that the graph does not have counts for the part of the one before it; packing and
+    unpacking, which move data, count for none.
 
     Args:
       operations: The worker's operations of one step, in order of start.
       names: Finds the node of an operation.
       parts: The part of every node that computes for a layer.
       num_layers: L.
+      arrived_s: When each layer's parameters had arrived, if known; shape (L,).
     """
     ranked, matched_s, total_s, last = [], 0.0, 0.0, None
     for operation in operations:
         duration_s = operation.end_s - operation.start_s
         node = names.node(operation.node)
         total_s += duration_s
-        if node is not None or "dynacomm/" in operation.node:
+        packs = "dynacomm/" in operation.node
+        if node is not None or packs:
             matched_s += duration_s
+        if packs:
+            continue
         part = last if node is None else parts.get(node)
         last = part or last
         if part is not None:
             ranked.append((operation.start_s, operation.end_s, _rank(part, num_layers)))
-    pieces = first_come(ranked)
+    pieces = first_come(ranked, None if arrived_s is None else ready_s(arrived_s))
     seconds = seconds_of(pieces, 2 * num_layers)
     return LayerTimes(seconds[:num_layers], seconds[num_layers:][::-1], matched_s, total_s, pieces)
 
@@ -123,11 +129,19 @@ def _rank(part: attribution.Part, num_layers: int) -> int:
     return 2 * num_layers - part.layer
 
 
-def first_come(intervals: Sequence[tuple[float, float, int]]) -> tuple[Piece, ...]:
+def ready_s(arrived_s: np.ndarray) -> np.ndarray:
+    """From when on each part could compute; shape (2 L,). Backward nothing has to arrive."""
+    return np.concatenate([arrived_s, np.full_like(arrived_s, -np.inf)])
+
+
+def first_come(
+    intervals: Sequence[tuple[float, float, int]], ready_s: Sequence[float] | None = None
+) -> tuple[Piece, ...]:
     """Cuts time into pieces, every moment given to the lowest rank that is active in it.
 
     Args:
       intervals: (start, end, rank) of what is active, in seconds.
+      ready_s: From when on nothing but the executor kept each rank from being active, if known.
     """
     pieces: list[Piece] = []
     edges = sorted({t for start, end, _ in intervals for t in (start, end)})
@@ -142,9 +156,13 @@ def first_come(intervals: Sequence[tuple[float, float, int]]) -> tuple[Piece, ..
             heapq.heappop(active)
         if active:
             _extend(pieces, now, then, active[0][0])
-        elif then - now < _DISPATCH_S:
+        elif then - now < _DISPATCH_S or _is_ready(waiting[position][2], now, ready_s):
             _extend(pieces, now, then, waiting[position][2])
     return tuple(pieces)
+
+
+def _is_ready(rank: int, now_s: float, ready_s: Sequence[float] | None) -> bool:
+    return ready_s is not None and ready_s[rank] <= now_s
 
 
 def _extend(pieces: list[Piece], start_s: float, end_s: float, rank: int) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
 
@@ -195,7 +195,8 @@ class StepReader:
     def _step(self, step: trace.StepId, begin_s: float, pulls, pushes, *moved) -> MeasuredStep:
         count = len(self._layers)
         operations = self._worker.steps[step].operations
-        times = compute.layer_times(operations, self._names, self._parts, count)
+        arrived = arrived_s(pulls, count)
+        times = compute.layer_times(operations, self._names, self._parts, count, arrived)
         pulled, pushed = self._rows_pulled(step), self._rows_pushed(step)
         return MeasuredStep(
             step,
@@ -228,6 +229,15 @@ class StepReader:
                 yield tuple(
                     compute.Piece(p.start_s - ahead_s, p.end_s - ahead_s, p.rank) for p in pieces
                 )
+
+
+def arrived_s(pulls: Iterable[Move], num_layers: int) -> np.ndarray:
+    """When all pulls of each layer had arrived; -inf without any; shape (L,)."""
+    arrived = np.full(num_layers, -np.inf)
+    for pull in pulls:
+        layers = slice(pull.first - 1, pull.last)
+        arrived[layers] = np.maximum(arrived[layers], pull.end_s)
+    return arrived
 
 
 def segment_bytes(
