@@ -34,6 +34,7 @@ def run(cluster):
 def silent_address(monkeypatch):
     """Accepts calls and never answers; they are given up early."""
     monkeypatch.setattr(capture, "_TIMEOUT_S", 0.5)
+    monkeypatch.setattr(capture, "_RETRY_AFTER_S", 0.1)
     with socket.create_server(("127.0.0.1", 0)) as server:
         yield f"127.0.0.1:{server.getsockname()[1]}"
 
