@@ -23,9 +23,9 @@ import numpy as np
 from benchmarks import results
 from tf_dynacomm import DynaCommStrategy, Plan
 
-_ROUNDS = 1
-_STEPS = 100
-_LOAD_AT, _SWITCH_WITHOUT_LOAD_AT = 20, 70
+_ROUNDS = 3
+_STEPS = 120
+_LOAD_AT, _SWITCH_WITHOUT_LOAD_AT = 40, 90
 _KEPT = 4
 _INTRODUCTION = f"""\
 ResNet-152 of tf_keras on images of 32 by 32, batch size 4, one worker and one parameter server on
@@ -106,21 +106,22 @@ class _Changes:
         self._wait(_LOAD_AT)
         step = self._coordinator.training_step
         plan = _cut(step, 2)
-        ps_before = _peak_mib(self._ps_pid, "VmRSS")
+        undisturbed_s = time.perf_counter()
         before, start_s = self._coordinator.steps_finished, time.perf_counter()
         step.load(plan, 0, 60.0, threading.Event())
         self._found["load_s"] = time.perf_counter() - start_s
         self._found["steps_while_loading"] = self._coordinator.steps_finished - before
         loaded_s = time.perf_counter()
         step.set_plan(plan)
-        self._wait(_LOAD_AT + 30)
-        self._found["ps_mib_a_plan"] = _peak_mib(self._ps_pid, "VmRSS") - ps_before
         self._wait(_SWITCH_WITHOUT_LOAD_AT)
         step.forget_unused()
+        ps_before = _peak_mib(self._ps_pid, "VmRSS")
         step.set_plan(_cut(step, 3))
         cold_s = time.perf_counter()
         self._wait(_STEPS - 5)
+        self._found["ps_mib_a_plan"] = _peak_mib(self._ps_pid, "VmRSS") - ps_before
         self._found["median_s"] = float(np.median(step.intervals_s()))
+        self._found["gap_without"] = self._gap(step, undisturbed_s, before=25)
         self._found["gap_loaded"] = self._gap(step, loaded_s)
         self._found["gap_not_loaded"] = self._gap(step, cold_s)
         self._found["largest_segment_mib"] = _largest_segment_mib(step)
@@ -130,10 +131,10 @@ class _Changes:
         while self._coordinator.steps_finished < steps:
             time.sleep(0.01)
 
-    def _gap(self, step, changed_s: float) -> float:
-        """The longest of the 20 steps around a change, as a multiple of the median one."""
+    def _gap(self, step, moment_s: float, before: int = 10) -> float:
+        """The longest of 20 steps that begin so many before a moment, in median ones."""
         starts_s = np.array([t.start_s for t in step.times.latest()])
-        near = np.searchsorted(starts_s, changed_s) + np.arange(-10, 10)
+        near = np.searchsorted(starts_s, moment_s) + np.arange(-before, 20 - before)
         return float(np.diff(starts_s)[near].max() / self._found["median_s"])
 
 
@@ -181,11 +182,12 @@ def tables(stock: dict[str, float], ours: dict[str, float]) -> list[results.Tabl
         ("median step [s]", ours["median_s"]),
         ("loading a new plan's function [s]", ours["load_s"]),
         ("steps finished meanwhile", ours["steps_while_loading"]),
+        ("longest of 20 steps without a change [median steps]", ours["gap_without"]),
         ("longest step around the change, loaded before [median steps]", ours["gap_loaded"]),
         ("the same, not loaded before [median steps]", ours["gap_not_loaded"]),
         ("largest pull segment [MiB]", ours["largest_segment_mib"]),
         ("chief's growth for each plan kept [MiB]", ours["chief_mib_a_plan"]),
-        ("parameter server's growth with a plan loaded [MiB]", ours["ps_mib_a_plan"]),
+        ("parameter server's growth with the third plan [MiB]", ours["ps_mib_a_plan"]),
     )
     return [
         results.Table("Beside stock", ("", "stock", "ours", "ratio"), beside),
