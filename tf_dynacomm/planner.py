@@ -172,9 +172,9 @@ class Planner:
 
     def _propose(self, step: steps_lib.Step, tasks: capture.Tasks) -> proposal_lib.Proposal:
         """Makes plans from a trace, and from a longer one if the first is not good enough."""
-        duration_s = np.clip(
-            _TRACED_STEPS * float(np.median(step.intervals_s())), _MIN_CAPTURE_S, _MAX_CAPTURE_S
-        )
+        intervals_s = [step.intervals_s(worker=worker) for worker in range(len(tasks.workers))]
+        slowest_s = max(float(np.median(of_worker)) for of_worker in intervals_s if len(of_worker))
+        duration_s = np.clip(_TRACED_STEPS * slowest_s, _MIN_CAPTURE_S, _MAX_CAPTURE_S)
         try:
             return self._propose_from(step, tasks, float(duration_s))
         except trace.TraceError as e:

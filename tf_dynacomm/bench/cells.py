@@ -129,10 +129,12 @@ def _measure(program: programs.Program) -> list[tuple[measure.Measurement, float
 def _measure_once(program: programs.Program) -> list[tuple[measure.Measurement, float]]:
     step, since_s = program.step, time.perf_counter()
     program.run(_WARM_STEPS)
-    interval_s = max(float(np.median(step.intervals_s(since_s))), 1e-3)
-    duration_s = min(max(_TRACED_STEPS * interval_s, _MIN_CAPTURE_S), _MAX_CAPTURE_S)
+    workers = range(program.workers)
+    intervals_s = [step.intervals_s(since_s, w) for w in workers]
+    medians_s = [max(float(np.median(i)), 1e-3) for i in intervals_s if len(i)]
+    duration_s = min(max(_TRACED_STEPS * max(medians_s), _MIN_CAPTURE_S), _MAX_CAPTURE_S)
     since_s = time.perf_counter()
-    program.schedule(math.ceil(duration_s / interval_s) + _WARM_STEPS)
+    program.schedule(math.ceil(duration_s / min(medians_s)) + _WARM_STEPS)
     captured = capture.capture(program.strategy.tasks, duration_s)
     program.strategy.coordinator.join()
     found = []
