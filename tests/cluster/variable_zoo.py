@@ -162,6 +162,15 @@ def _normalised_kernel(keras):
     )
 
 
+def _constants_added(keras):
+    """Sums and products of variables and constants, which TensorFlow may order anew."""
+    inputs = keras.Input((8,))
+    hidden = keras.layers.BatchNormalization()(dense(keras, 8)(inputs)) + 1.0
+    hidden = dense(keras, 8, activation=None)(hidden) + 0.3
+    hidden = 0.7 + keras.layers.LayerNormalization()(hidden) * 1.1
+    return compiled(keras, keras.Model(inputs, dense(keras)(hidden)))
+
+
 def _embedding(keras, rows=200, **kwargs):
     table = keras.layers.Embedding(rows, 8, name="table", **kwargs)
     return stack(keras, table, keras.layers.Flatten(), dense(keras), shape=(5,))
@@ -216,6 +225,7 @@ PROGRAMS = {
     "never touched": Program(_never_touched, unmoved=["untouched"], layers=2),
     "off the loss": Program(_off_the_loss, unmoved=["unused"], layers=2),
     "counter": Program(_counter, unmoved=["count"], layers=3),
+    "constants added": Program(_constants_added),
     "normalised kernel": Program(_normalised_kernel, layers=4),
     "embedding": Program(_embedding, "tokens", gathered=["table"], layers=2),
     "regularised embedding": Program(

@@ -7,7 +7,14 @@ import dataclasses
 from collections.abc import Iterable, Sequence
 
 from tf_dynacomm import plan as plan_lib
-from tf_dynacomm.runtime import coupling, layers, rewrite, step_function, step_graph
+from tf_dynacomm.runtime import (
+    coupling,
+    layers,
+    reassociation,
+    rewrite,
+    step_function,
+    step_graph,
+)
 
 _RUN_FUNCTIONS = frozenset(
     (
@@ -128,6 +135,8 @@ def _moved_note(graph: step_graph.StepGraph, layer: layers.Layer, pull: layers.P
         notes.append(f"sent as {pull.type.dtype}")
     if pull.size_bytes > rewrite.MAX_PACK_BYTES:
         notes.append("larger than a pack, goes alone")
+    if reassociation.meets_a_constant(graph, pull):
+        notes.append("goes alone, so that a constant is added to it (or multiplied) as in stock")
     if pull.variable not in {p.variable for p in layer.pushes}:
         notes.append(_unpushed_note(graph, pull.variable))
     return "; ".join(notes)

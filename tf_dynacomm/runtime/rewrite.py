@@ -23,7 +23,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import TypeVar
 
 from tf_dynacomm import plan as plan_lib
-from tf_dynacomm.runtime import graph_builder, layers, step_graph
+from tf_dynacomm.runtime import graph_builder, layers, reassociation, step_graph
 
 # Beyond its segments a step packs only small tensors: large ones would hold each other up.
 _MAX_EXTRA_BYTES = 1 << 20
@@ -92,14 +92,17 @@ def rewrite(
             "Make the plan from a trace of this model."
         )
     builder = graph_builder.GraphBuilder(function_def, name)
-    packed = _pack_pulls(builder, table, plan) | _pack_pushes(builder, table, plan)
+    packed = _pack_pulls(builder, graph, table, plan) | _pack_pushes(builder, table, plan)
     _pack_extras(builder, graph, packed)
     _gather_controls(builder, graph)
     return builder.function_def
 
 
-def _pack_pulls(builder, table, plan) -> set[str]:
-    """Packs and orders the pull segments; returns the tensors that they carry."""
+def _pack_pulls(builder, graph, table, plan) -> set[str]:
+    """Packs and orders the pull segments; returns the tensors that they carry.
+
+    What `reassociation` finds keeps its own transfer, within its segment's turn.
+    """
     tokens: list[str] = []
     packed: set[str] = set()
     for number, (first, last) in enumerate(plan.pull, start=1):
@@ -108,11 +111,21 @@ def _pack_pulls(builder, table, plan) -> set[str]:
         if len(tokens) >= plan.credit:
             for pull in pulls:
                 builder.add_control(pull.crossings[0].source.name, tokens[-plan.credit])
-        parcels = [_pull_parcel(builder, p) for p in pulls]
+        bare = [p for p in pulls if reassociation.meets_a_constant(graph, p)]
+        parcels = [_pull_parcel(builder, p) for p in pulls if p not in bare]
         received = _send_grouped(builder, scope, parcels)
-        tokens.append(builder.no_op(f"{scope}/arrived", parcels[0].target, received))
+        received += [_receive_bare(builder, scope, p.crossings[0]) for p in bare]
+        target = _parcel(pulls[0].crossings).target
+        tokens.append(builder.no_op(f"{scope}/arrived", target, received))
         packed.update(c.tensor for p in pulls for c in p.crossings)
     return packed
+
+
+def _receive_bare(builder, scope: str, crossing: step_graph.Crossing) -> str:
+    """Returns a node that waits for a tensor which travels by itself."""
+    tensor, dtype = crossing.tensor, crossing.type.dtype
+    arrived = builder.lasting_identity(f"{scope}/bare", crossing.device, tensor, dtype)
+    return step_graph.producer(arrived)
 
 
 def _pack_pushes(builder, table, plan) -> set[str]:
