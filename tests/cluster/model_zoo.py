@@ -73,7 +73,7 @@ def _convolutions(keras):
         layers.Conv2D(3, 3, use_bias=False),
         layers.BatchNormalization(),
         layers.DepthwiseConv2D(2, activation="relu"),
-        layers.BatchNormalization(renorm=False, momentum=0.7),
+        layers.BatchNormalization(momentum=0.7),
         layers.LayerNormalization(),
         layers.Flatten(),
         shape=(6, 6, 2),
