@@ -32,7 +32,7 @@ class Scope(AbstractContextManager):
             if "tf_keras" in sys.modules:
                 from tf_dynacomm import tf_keras_compile
 
-                stack.enter_context(tf_keras_compile.refusing_xla())
+                stack.enter_context(tf_keras_compile.refusing_xla(self._strategy))
             self._open.append(stack.pop_all())
         return entered
 

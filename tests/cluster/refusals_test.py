@@ -1,6 +1,7 @@
 """What stock refuses we refuse, in the same words or better ones."""
 
 import re
+from concurrent import futures
 
 import pytest
 import tensorflow as tf
@@ -115,6 +116,13 @@ def test_xla_is_refused_with_reason_and_remedy(keras_api, cluster_1w2p):
         model = keras_api.Sequential([keras_api.layers.Dense(1)])
         with pytest.raises(ValueError, match=_XLA_REFUSED):
             model.compile("sgd", "mse", jit_compile=True)
+
+
+def test_xla_is_left_to_models_of_other_threads(cluster_1w2p):
+    model = tf_keras.Sequential([tf_keras.layers.Dense(1)])
+    with programs.make_strategy(cluster_1w2p).scope(), futures.ThreadPoolExecutor() as elsewhere:
+        elsewhere.submit(model.compile, "sgd", "mse", jit_compile=True).result()
+    assert model.jit_compile
 
 
 def test_xla_is_refused_of_a_model_compiled_outside_of_the_scope(keras_api, cluster_1w2p):

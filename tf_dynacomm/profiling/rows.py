@@ -11,7 +11,6 @@ small tensors, and are not told from those.
 
 from __future__ import annotations
 
-import collections
 import dataclasses
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
@@ -51,12 +50,11 @@ def find(
     for name, variable in gathers.items():
         if layer := pulls.get(name):
             tables[variable.arg] = min(layer, tables.get(variable.arg, layer))
-    waiting = _waiting(graph) if tables else {}
     pushes = {
         maker(graph, crossing.source): tables[variable.arg]
         for crossing in graph.crossings
         if tables and crossing.source.task == step_graph.WORKER and crossing.type.shape != ()
-        for variable in _updated(graph, crossing, waiting, gathers)
+        for variable in _updated(graph, crossing, gathers)
         if variable.arg in tables
     }
     return Rows(pulls, pushes)
@@ -72,23 +70,13 @@ def _first_reader(graph, parts: Mapping[str, attribution.Part], gather: str) -> 
     return min(layers, default=None)
 
 
-def _updated(graph, crossing, waiting, gathers) -> Iterator[step_graph.Variable]:
+def _updated(graph, crossing, gathers) -> Iterator[step_graph.Variable]:
     """The variables that a PS task changes by a tensor, directly or through their slots."""
     readers = [reader for reader, _ in crossing.readers]
     if any(reader in gathers for reader in readers):
         return  # It says which rows are wanted.
-    for name in _after(waiting, readers):
+    for name in _after(graph.waiting_beside, readers):
         yield from graph.written_by(graph.nodes[name])
-
-
-def _waiting(graph: step_graph.StepGraph) -> dict[str, list[str]]:
-    """For each node, those of the same task that wait for it, by data or by control."""
-    waiting = collections.defaultdict(list)
-    for node in graph.nodes.values():
-        for source in graph.sources(node):
-            if source.task == node.task:
-                waiting[source.name].append(node.name)
-    return waiting
 
 
 def _after(following: Mapping[str, Sequence[str]], names: Iterable[str]) -> set[str]:

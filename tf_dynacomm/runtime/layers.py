@@ -144,11 +144,10 @@ def _owner(pull: Pull) -> str:
 def _pushes(graph: step_graph.StepGraph, pulls: Sequence[Pull]) -> list[Push]:
     trained = {p.variable.arg for p in pulls if p.variable.trainable}
     computed = _computed_from(graph, {c.tensor for p in pulls for c in p.crossings})
-    waiting = _waiting_nodes(graph)
     found = []
     for crossing in graph.crossings:
         if crossing.source.name in computed and crossing.type.is_packable:
-            updated = _updated_variables(graph, crossing, trained, waiting)
+            updated = _updated_variables(graph, crossing, trained)
             if len(updated) == 1:
                 tensor = wire.pushed_tensor(graph, crossing.tensor)
                 found.append(Push(updated.pop(), crossing, tensor, graph.type_of(tensor)))
@@ -165,17 +164,7 @@ def _computed_from(graph: step_graph.StepGraph, pulled: Container[str]) -> set[s
     return found
 
 
-def _waiting_nodes(graph: step_graph.StepGraph) -> dict[str, list[str]]:
-    """For each node, the nodes of the same task that wait for it, by data or by control."""
-    waiting = collections.defaultdict(list)
-    for node in graph.nodes.values():
-        for source in graph.sources(node):
-            if source.task == node.task:
-                waiting[source.name].append(node.name)
-    return waiting
-
-
-def _updated_variables(graph, crossing, trained, waiting) -> set[step_graph.Variable]:
+def _updated_variables(graph, crossing, trained) -> set[step_graph.Variable]:
     """The trained variables that the PS updates with a tensor, directly or through their slots.
 
     A gradient updates one variable. A tensor that reaches several, such as a learning rate, is
@@ -186,7 +175,7 @@ def _updated_variables(graph, crossing, trained, waiting) -> set[step_graph.Vari
     while queue and len(updated) < 2:
         node = graph.nodes[queue.popleft()]
         updated.update(v for v in graph.written_by(node) if v.arg in trained)
-        fresh = [n for n in waiting[node.name] if n not in seen]
+        fresh = [n for n in graph.waiting_beside.get(node.name, ()) if n not in seen]
         seen.update(fresh)
         queue.extend(fresh)
     return updated

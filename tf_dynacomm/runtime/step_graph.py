@@ -180,6 +180,16 @@ class StepGraph:
                 readers[source].append(node.name)
         return dict(readers)
 
+    @functools.cached_property
+    def waiting_beside(self) -> dict[str, list[str]]:
+        """For each node, the nodes of the same task that wait for it, by data or by control."""
+        waiting = collections.defaultdict(list)
+        for node in self.nodes.values():
+            for source in self.sources(node):
+                if source.task == node.task:
+                    waiting[source.name].append(node.name)
+        return dict(waiting)
+
     def sources(self, node: Node) -> Iterator[Node]:
         """The nodes that `node` waits for, by data or by control."""
         for name in (*(producer(i) for i in node.inputs), *node.controls):
