@@ -41,6 +41,7 @@ class _Planner:
     def __init__(self, outcomes):
         self.outcomes = list(outcomes)
         self.starts = self.stops = 0
+        self.loading = False
         self.remaining_steps, self.trials, self.verdicts = [], [], []
 
     def start(self, remaining_steps=None):
@@ -108,6 +109,13 @@ def test_a_faster_plan_is_used_from_the_end_of_its_epoch(make, step):
     report = replanner.end_epoch(1)
     assert step.plans == [_FAST]
     assert (report.replanned, report.reason) == (True, None)
+
+
+def test_a_plan_that_is_still_loaded_is_told(make):
+    replanner, scripted = make(None)
+    scripted.loading = True
+    (report,) = _epochs(replanner, 1)
+    assert report.reason == "workers are still loading a new plan"
 
 
 def test_each_epoch_gets_its_own_decision(make, step):

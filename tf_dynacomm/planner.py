@@ -77,6 +77,11 @@ class Planner:
             )
             self._thread.start()
 
+    @property
+    def loading(self) -> bool:
+        """Whether a decision has been made and waits for workers to load its plans."""
+        return self._decided.is_set() and not self._ended.is_set()
+
     def take(self, wait_s: float) -> policy_lib.Decision | trace.TraceError | None:
         """Returns the decision or the reason why there is none; `None` if it is still being made.
 

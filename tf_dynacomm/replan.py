@@ -179,7 +179,11 @@ class Replanner:
     def _act(self, outcome: policy_lib.Decision | trace.TraceError | None) -> None:
         """Puts what was decided in force."""
         if outcome is None:
-            self._outcomes.reasons.append("the epoch ended before a trace of it had been taken")
+            self._outcomes.reasons.append(
+                "workers are still loading a new plan"
+                if self._planner.loading
+                else "the epoch ended before a trace of it had been taken"
+            )
         elif isinstance(outcome, trace.TraceError):
             if str(outcome) not in self._warned:
                 logging.warning("The plan is kept: %s", outcome)
