@@ -48,10 +48,17 @@ def test_gradients_of_rows_count_for_the_same_layer(found):
     assert found.pushes == {"drows_9": 1}
 
 
+def test_what_makes_gradients_of_rows_is_computed_backward(step, found):
+    """Else it would be what the step reports."""
+    parts = attribution.attribute(step.graph, step.layers, found.gradients)
+    assert parts["drows_9"] == parts["dy_1"] == attribution.Part(attribution.BACKWARD, 1)
+    assert parts["fwd_2"] == attribution.Part(attribution.FORWARD, 2)
+
+
 def test_a_chain_has_no_rows(make_chain):
     chain = make_chain((10, 20))
     parts = attribution.attribute(chain.graph, chain.layers)
-    assert rows.find(chain.graph, parts, stock.maker) == rows.Rows({}, {})
+    assert rows.find(chain.graph, parts, stock.maker) == rows.Rows({}, {}, {})
 
 
 @pytest.fixture

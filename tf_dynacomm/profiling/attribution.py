@@ -28,20 +28,31 @@ class Part:
     layer: int
 
 
-def attribute(graph: step_graph.StepGraph, layers: Sequence[layers_lib.Layer]) -> dict[str, Part]:
+def attribute(
+    graph: step_graph.StepGraph,
+    layers: Sequence[layers_lib.Layer],
+    row_gradients: Mapping[str, int] | None = None,
+) -> dict[str, Part]:
     """Finds the part of every operation that the worker computes.
+
+    Args:
+      graph: The step's graph.
+      layers: Its layers.
+      row_gradients: The tensors that change rows of embeddings, and the layers that they count for.
 
     Operations that need no parameter, such as those of the input pipeline, belong to no part: they
     need not wait for any pull. Gradients may come through layers above all that the step trains, as
     in a GAN; the backward pass of those is then part of the highest trained layer's.
     """
     needs = _highest_needed(graph, layers)
-    pushed = _pushed(layers)
+    gradients = _gradients(layers) | (row_gradients or {})
+    pushed = {step_graph.producer(tensor): layer for tensor, layer in gradients.items()}
     serves = _highest_served(graph, pushed)
     # The layers that gradients come through: what needs less than them comes before the loss.
     through = _highest_served(graph, {name: needs[name] for name in pushed})
     behind_loss = [n for n in serves if needs[n] >= through[n]]
-    backward = _backward(behind_loss, _reported(graph, layers, needs), needs, serves)
+    reported = _reported(graph, len(layers), gradients, needs)
+    backward = _backward(behind_loss, reported, needs, serves)
     return {
         name: Part(BACKWARD, serves[name]) if name in backward else Part(FORWARD, needs[name])
         for name, node in graph.nodes.items()
@@ -49,10 +60,10 @@ def attribute(graph: step_graph.StepGraph, layers: Sequence[layers_lib.Layer]) -
     }
 
 
-def _pushed(layers) -> dict[str, int]:
-    """The nodes that make gradients, and the layers that these are of."""
+def _gradients(layers) -> dict[str, int]:
+    """The layers' gradients, and the layers that these are of."""
     numbered = enumerate(layers, start=1)
-    return {p.crossing.source.name: number for number, layer in numbered for p in layer.pushes}
+    return {push.crossing.tensor: number for number, layer in numbered for push in layer.pushes}
 
 
 def _backward(
@@ -72,19 +83,18 @@ def _backward(
     return set(names[next(begun, len(names)) :])
 
 
-def _reported(graph, layers, needs: dict[str, int]) -> set[str] | None:
+def _reported(graph, num_layers: int, gradients, needs: Mapping[str, int]) -> set[str] | None:
     """The nodes that anything but gradients needs: results, metrics, statistics.
 
     `None` where they tell nothing of the loss: it is not among them, or the gradients are, too.
     """
-    gradients = {push.crossing.tensor for layer in layers for push in layer.pushes}
     leaving = [c.tensor for c in graph.crossings if c.source.task == step_graph.WORKER]
     found = {step_graph.producer(t) for t in (*graph.results, *leaving) if t not in gradients}
     for node in reversed(graph.nodes.values()):
         if node.name in found:
             found.update(step_graph.producer(i) for i in node.inputs)
-    observed = any(needs.get(name) == len(layers) for name in found)
-    return found if observed and found.isdisjoint(_pushed(layers)) else None
+    observed = any(needs.get(name) == num_layers for name in found)
+    return found if observed and found.isdisjoint(map(step_graph.producer, gradients)) else None
 
 
 def _highest_needed(graph, layers) -> dict[str, int]:

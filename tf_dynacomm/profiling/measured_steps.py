@@ -104,10 +104,10 @@ class StepReader:
     ):
         self._worker, self._ps, self._layers, self._plan = worker, ps, layers, plan
         self._names = compute.NameTable(graph)
-        self._parts = attribution.attribute(graph, layers)
+        self._rows = rows.find(graph, attribution.attribute(graph, layers), stock.maker)
+        self._parts = attribution.attribute(graph, layers, self._rows.gradients)
         self._applied = applies.layers_applied(graph, layers)
         self._tensors = stock.tensors(graph, layers)
-        self._rows = rows.find(graph, self._parts, stock.maker)
         self.offsets = {
             task: transfers.clock_offset(worker.steps, host.steps) for task, host in ps.items()
         }

@@ -22,15 +22,17 @@ from tf_dynacomm.runtime import step_graph
 
 @dataclasses.dataclass(frozen=True)
 class Rows:
-    """The nodes that make rows, or their gradients, and the layer that each counts for.
+    """The rows that a step moves and their gradients, and the layer that each counts for.
 
     Attributes:
-      pulls: Nodes on PS tasks.
-      pushes: Nodes on the worker.
+      pulls: The nodes on PS tasks that make rows.
+      pushes: The nodes on the worker that make their gradients.
+      gradients: These gradients, by tensor.
     """
 
     pulls: Mapping[str, int]
     pushes: Mapping[str, int]
+    gradients: Mapping[str, int]
 
 
 def find(
@@ -50,14 +52,15 @@ def find(
     for name, variable in gathers.items():
         if layer := pulls.get(name):
             tables[variable.arg] = min(layer, tables.get(variable.arg, layer))
-    pushes = {
-        maker(graph, crossing.source): tables[variable.arg]
+    layer_of = {
+        crossing: tables[variable.arg]
         for crossing in graph.crossings
         if tables and crossing.source.task == step_graph.WORKER and crossing.type.shape != ()
         for variable in _updated(graph, crossing, gathers)
         if variable.arg in tables
     }
-    return Rows(pulls, pushes)
+    pushes = {maker(graph, crossing.source): layer for crossing, layer in layer_of.items()}
+    return Rows(pulls, pushes, {crossing.tensor: layer for crossing, layer in layer_of.items()})
 
 
 def _first_reader(graph, parts: Mapping[str, attribution.Part], gather: str) -> int | None:
