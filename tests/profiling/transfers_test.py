@@ -169,6 +169,11 @@ def test_clocks_that_cannot_agree_are_set_between_the_bounds():
     assert found == transfers.ClockOffset(8.125, 7.75, 8.5)
 
 
+@given(_DELAYS_S, st.floats(-100, 100))
+def test_a_clock_that_was_not_set_is_not_said_to_be(delays_s, true_offset_s):
+    assert transfers.clock_offset(*_exchange(delays_s, true_offset_s)).set_by_s < 1e-9
+
+
 def test_nothing_exchanged_bounds_nothing():
     assert transfers.clock_offset({}, {}) == _NO_OFFSET
     assert transfers.clock_offset({1: trace.StepTrace()}, {2: trace.StepTrace()}) == _NO_OFFSET

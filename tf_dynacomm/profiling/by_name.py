@@ -44,8 +44,9 @@ def measure_by_name(
 
     Raises:
       trace.TraceError: If the trace holds no whole step of layers that the names tell.
+      trace.TraceError: If a clock was set while the trace was taken.
     """
-    offsets = {task: transfers.clock_offset(worker.steps, host.steps) for task, host in ps.items()}
+    offsets = transfers.clock_offsets(worker, ps)
     names = _layers(worker, ps)
     found = _Reader(worker, ps, offsets, names).read()
     if not found:

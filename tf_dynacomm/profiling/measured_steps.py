@@ -92,6 +92,9 @@ class StepReader:
 
     Attributes:
       offsets: The PS tasks' clocks against the worker's.
+
+    Raises:
+      trace.TraceError: If a clock was set while the trace was taken.
     """
 
     def __init__(
@@ -108,9 +111,7 @@ class StepReader:
         self._parts = attribution.attribute(graph, layers, self._rows.gradients)
         self._applied = applies.layers_applied(graph, layers)
         self._tensors = stock.tensors(graph, layers)
-        self.offsets = {
-            task: transfers.clock_offset(worker.steps, host.steps) for task, host in ps.items()
-        }
+        self.offsets = transfers.clock_offsets(worker, ps)
 
     def read(self) -> list[MeasuredStep]:
         """The whole steps, in order of time.

@@ -13,6 +13,7 @@ import numpy as np
 from tf_dynacomm.profiling import trace
 
 _SEGMENT = re.compile(r"(?:.*/)?dynacomm/(pull|push)_(\d+)/(ps\d+)/\w+/pack(?:_\d+)?")
+_MAX_DRIFT_S = 1e-3  # Of two clocks, in the course of a trace.
 
 
 @dataclasses.dataclass(frozen=True)
@@ -100,7 +101,30 @@ class ClockOffset:
         Delays from one host to the other, and so the overhead of a push, can be wrong by as much.
         """
         bounds_s = (self.high_s - self.offset_s, self.offset_s - self.low_s)
-        return max((bound_s for bound_s in bounds_s if np.isfinite(bound_s)), default=0.0)
+        return max([0.0, *(bound_s for bound_s in bounds_s if np.isfinite(bound_s))])
+
+    @property
+    def set_by_s(self) -> float:
+        """By how much one of the clocks was set meanwhile, at least: no one offset explains it."""
+        return max(0.0, self.low_s - self.high_s)
+
+
+def clock_offsets(
+    worker: trace.HostTrace, ps: Mapping[str, trace.HostTrace]
+) -> dict[str, ClockOffset]:
+    """The offset of each PS task's clock.
+
+    Raises:
+      trace.TraceError: If one of the clocks was set while the trace was taken.
+    """
+    offsets = {task: clock_offset(worker.steps, host.steps) for task, host in ps.items()}
+    for task, offset in offsets.items():
+        if offset.set_by_s > _MAX_DRIFT_S:
+            raise trace.TraceError(
+                f"The clock of {worker.host} or of {task} was set by {offset.set_by_s:.3g} s or "
+                "more while the trace was taken."
+            )
+    return offsets
 
 
 def clock_offset(
