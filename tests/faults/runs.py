@@ -33,6 +33,7 @@ class Run:
 
     Attributes:
       cluster: The cluster.
+      is_stock: Whether stock trains it.
       strategy: The strategy.
       model: The model.
       finished: When the steps ended, and which worker ran each.
@@ -41,7 +42,7 @@ class Run:
     """
 
     def __init__(self, cluster: local_cluster.LocalCluster, stock: bool, units: int = 16, **kwargs):
-        self.cluster = cluster
+        self.cluster, self.is_stock = cluster, stock
         self.strategy = programs.make_strategy(cluster.cluster_spec, stock=stock, **kwargs)
         self.model = _dense_net(self.strategy, units)
         self.finished: list[tuple[float, int]] = []
@@ -156,15 +157,19 @@ def wait_until(happened: Callable[[], bool]) -> None:
 
 
 def data() -> tf_keras.utils.experimental.DatasetCreator:
-    """Vectors and labels without end."""
+    """Examples without end."""
 
     def dataset_fn(context):
         del context
-        random = np.random.default_rng(0)
-        rows = random.random((64, 16), np.float32), random.integers(0, 4, 64)
-        return tf.data.Dataset.from_tensor_slices(rows).batch(8).repeat()
+        return tf.data.Dataset.from_tensor_slices(examples(64)).batch(8).repeat()
 
     return tf_keras.utils.experimental.DatasetCreator(dataset_fn)
+
+
+def examples(count: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
+    """Vectors, and which quarter of them has the largest sum."""
+    vectors = np.random.default_rng(seed).random((count, 16), np.float32)
+    return vectors, vectors.reshape(count, 4, 4).sum(2).argmax(1)
 
 
 def _dense_net(strategy, units: int) -> tf_keras.Model:

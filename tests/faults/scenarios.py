@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import os
 import signal
 import threading
@@ -18,7 +19,6 @@ from tf_dynacomm.testbed import local_cluster
 
 LINK_BYTES_PER_S = 25e6
 _STEPS = 30
-_CUT_S = 3.0
 WORKER = 1
 
 
@@ -121,43 +121,57 @@ def _kill_and_restart(cluster: local_cluster.LocalCluster) -> None:
     cluster.restart("worker", WORKER)
 
 
-def _stop_for_a_while(cluster: local_cluster.LocalCluster) -> None:
-    _paused(cluster.pid("worker", WORKER))
+def _stop(seconds: float, cluster: local_cluster.LocalCluster) -> None:
+    _pause(cluster.pid("worker", WORKER), seconds)
 
 
-def _cut_links(cluster: local_cluster.LocalCluster) -> None:
-    _paused(cluster.links._network._process.pid)  # The relay, through which all goes.
+def _cut_links(seconds: float, cluster: local_cluster.LocalCluster) -> None:
+    _pause(cluster.links._network._process.pid, seconds)  # The relay, through which all goes.
 
 
-def _slow_link(cluster: local_cluster.LocalCluster) -> None:
-    for share in (0.01, 1.0):
-        rate = share * LINK_BYTES_PER_S
-        cluster.links.set_rate("worker", WORKER, down_bytes_per_s=rate, up_bytes_per_s=rate)
-        if share < 1:
-            time.sleep(_CUT_S)
+def _slow_link(seconds: float, cluster: local_cluster.LocalCluster) -> None:
+    _set_rate(cluster, 0.01 * LINK_BYTES_PER_S)
+    time.sleep(seconds)
+    _set_rate(cluster, LINK_BYTES_PER_S)
 
 
-def _paused(pid: int) -> None:
+def _set_rate(cluster: local_cluster.LocalCluster, bytes_per_s: float) -> None:
+    cluster.links.set_rate(
+        "worker", WORKER, down_bytes_per_s=bytes_per_s, up_bytes_per_s=bytes_per_s
+    )
+
+
+def _pause(pid: int, seconds: float) -> None:
     os.kill(pid, signal.SIGSTOP)
     try:
-        time.sleep(_CUT_S)
+        time.sleep(seconds)
     finally:
         os.kill(pid, signal.SIGCONT)
 
 
-SCENARIOS = (
-    Scenario("worker killed and started again", _kill_and_restart),
-    Scenario("worker killed during the first trace", _kill_and_restart, before_steps=0),
-    Scenario(
-        "worker killed while it is traced", _kill_and_restart, during=(profiler_service, "profile")
-    ),
-    Scenario("worker killed while it loads a plan", _kill_and_restart, during=(steps.Step, "load")),
-    Scenario("worker killed as plans change", _kill_and_restart, during=(trial.Trial, "run")),
-    Scenario("worker killed for good", _kill, returns=False),
-    Scenario(f"worker stopped for {_CUT_S:g} s", _stop_for_a_while),
-    Scenario(f"all links cut for {_CUT_S:g} s", _cut_links, over_links=True),
-    Scenario(f"link at 1 % of its rate for {_CUT_S:g} s", _slow_link, over_links=True),
-)
+def scenarios(stopped_s: float = 3.0, cut_s: float = 3.0) -> tuple[Scenario, ...]:
+    """All of them.
+
+    Args:
+      stopped_s: How long a worker is stopped.
+      cut_s: How long links are cut, or slow.
+    """
+    stop, cut, slow = (
+        functools.partial(inject, seconds)
+        for inject, seconds in ((_stop, stopped_s), (_cut_links, cut_s), (_slow_link, cut_s))
+    )
+    again = _kill_and_restart
+    return (
+        Scenario("worker killed and started again", again),
+        Scenario("worker killed during the first trace", again, before_steps=0),
+        Scenario("worker killed while it is traced", again, during=(profiler_service, "profile")),
+        Scenario("worker killed while it loads a plan", again, during=(steps.Step, "load")),
+        Scenario("worker killed as plans change", again, during=(trial.Trial, "run")),
+        Scenario("worker killed for good", _kill, returns=False),
+        Scenario(f"worker stopped for {stopped_s:g} s", stop),
+        Scenario(f"all links cut for {cut_s:g} s", cut, over_links=True),
+        Scenario(f"link at 1 % of its rate for {cut_s:g} s", slow, over_links=True),
+    )
 
 
 def cluster_for(over_links: bool) -> local_cluster.LocalCluster:

@@ -8,7 +8,7 @@ from tests.faults import runs, scenarios
 pytestmark = pytest.mark.cluster
 
 
-@pytest.fixture(params=scenarios.SCENARIOS, ids=lambda scenario: scenario.name)
+@pytest.fixture(params=scenarios.scenarios(), ids=lambda scenario: scenario.name)
 def scenario(request):
     return request.param
 
