@@ -68,12 +68,12 @@ def main(argv: list[str]) -> None:
     environment.load_tensorflow()
     from tf_dynacomm.bench import cells
 
-    kept = []
     for spec, rate, workers, shared in list(cases(_FIGURE.value))[: _ONLY.value]:
         settings = dataclasses.replace(bench.settings(), ps_bytes_per_s=shared)
         cell = Cell(Workload.parse(spec), 0.0, workers)
-        kept += cells.run(cell, [Rate(rate, quantities.rate_bytes_per_s(rate))], settings, print)
-        testbed_results.keep(f"figure{_FIGURE.value}", kept)
+        rates = [Rate(rate, quantities.rate_bytes_per_s(rate))]
+        measured = list(cells.run(cell, rates, settings, print))
+        testbed_results.keep_cells(f"figure{_FIGURE.value}", measured)
 
 
 if __name__ == "__main__":

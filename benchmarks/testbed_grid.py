@@ -2,9 +2,9 @@
 
     python -m benchmarks.testbed_grid
 
-Models are at 1/8 scale with 0.5 s of forward and 1 s of backward computation. Each latency of each
-model has a cluster of its own. Writes `results/testbed_grid.json` after each cell, so that what has
-been measured is there if it is ended early, and `RESULTS.md`.
+Models are at 1/32 scale with 0.125 s of forward and 0.25 s of backward computation. Each latency
+of each model has a cluster of its own, after which `results/testbed_grid.json` and `RESULTS.md` are
+written: what has been measured is there if it is ended early, and cells can be measured apart.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from tf_dynacomm.tools import bench, command, environment, quantities
 _MODELS = flags.DEFINE_list(
     "grid_models",
     [
-        f"emulated:{model}:0.125:0.5:1.0"
+        f"emulated:{model}:0.03125:0.125:0.25"
         for model in ("vgg19", "googlenet", "inception_v4", "resnet152")
     ],
     "The models.",
@@ -36,11 +36,9 @@ def main(argv: list[str]) -> None:
     from tf_dynacomm.bench import cells
 
     rates = [Rate(text, quantities.rate_bytes_per_s(text)) for text in _RATES.value]
-    kept = []
     for model, latency_ms in itertools.product(_MODELS.value, _LATENCIES_MS.value):
         cell = Cell(Workload.parse(model), float(latency_ms) / 1e3, 1)
-        kept += cells.run(cell, rates, bench.settings(), print)
-        testbed_results.keep("grid", kept)
+        testbed_results.keep_cells("grid", list(cells.run(cell, rates, bench.settings(), print)))
 
 
 if __name__ == "__main__":

@@ -14,6 +14,7 @@ from collections.abc import Sequence
 
 from benchmarks import results
 from tf_dynacomm.bench import contenders, plot, rows
+from tf_dynacomm.tools import quantities
 
 _INTRODUCTION = """\
 Real TensorFlow clusters on one machine: one process for each task, gRPC, and links that are shaped
@@ -71,6 +72,17 @@ def keep(name: str, kept: Sequence) -> None:
     write()
 
 
+def keep_cells(name: str, new: Sequence[rows.Row]) -> None:
+    """Keeps rows of cells in place of earlier ones of the same cells, and writes `RESULTS.md`."""
+    kept = rows.read_json(_path(name)) if _path(name).exists() else []
+    replaced = {_cell(row) for row in new}
+    keep(name, sorted([*(row for row in kept if _cell(row) not in replaced), *new], key=_cell))
+
+
+def _cell(row: rows.Row) -> tuple:
+    return row.model, row.workers, row.latency_s, quantities.rate_bytes_per_s(row.rate)
+
+
 def write() -> None:
     """Writes `RESULTS.md` from all that is kept, and a chart of each experiment with contenders."""
     tables = []
@@ -93,12 +105,7 @@ def cells_table(name: str, kept: Sequence[rows.Row]) -> results.Table:
     shown = [c for c in contenders.NAMES if any(row.contender == c for row in kept)]
     header = ("model", "rate", "latency", "workers", "stock [s]", *shown[1:], "best other")
     header += ("dynacomm/best", "/bound", "/duplex", "/predicted", "links")
-    lines = [
-        _line(list(cell), shown)
-        for _, cell in itertools.groupby(
-            kept, lambda row: (row.model, row.rate, row.latency_s, row.workers)
-        )
-    ]
+    lines = [_line(list(cell), shown) for _, cell in itertools.groupby(kept, _cell)]
     return results.Table(f"{name}: step against stock's", header, tuple(lines), _GRID_NOTE, ".3f")
 
 

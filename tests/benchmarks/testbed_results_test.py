@@ -46,6 +46,15 @@ def test_cell_without_stock_and_dynacomm_has_gaps():
     assert line["dynacomm/best"] is None
 
 
+def test_cells_measured_again_replace_what_was_kept_of_them(folder):
+    slow = dataclasses.replace(_row("stock", 9.0), rate="100mbit")
+    testbed_results.keep_cells("grid", [_row("stock", 2.0), slow])
+    testbed_results.keep_cells("grid", [_row("stock", 3.0)])
+
+    kept = rows.read_json(folder / "results" / "testbed_grid.json")
+    assert [(row.rate, row.median_step_s) for row in kept] == [("100mbit", 9.0), ("1gbit", 3.0)]
+
+
 def test_page_holds_all_that_is_kept(folder, capsys):
     testbed_results.keep("grid", [_row("stock", 2.0), _row("dynacomm", 1.2)])
     testbed_results.keep("link_change", [testbed_results.Moment("fresh", 6, [0.5], [3], [2])])
