@@ -91,17 +91,13 @@ class Steps:
 
     @contextlib.contextmanager
     def _end_of_data(self, worker: int, trains: bool) -> Iterator[None]:
-        """Tells the end of data as what it is, also in the steps that are cancelled for it."""
+        """Tells the end of data as what it is."""
         try:
             yield
         except tf.errors.OutOfRangeError as e:
             if _END_OF_DATA not in e.message:
                 raise
             self.ended = self.ended or DataEndedError(worker, trains)
-            raise self.ended from e
-        except tf.errors.CancelledError as e:
-            if self.ended is None:
-                raise
             raise self.ended from e
 
     @contextlib.contextmanager

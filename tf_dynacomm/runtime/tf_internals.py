@@ -191,9 +191,10 @@ def variables_of(base) -> dict[str, step_graph.Variable]:
 class Closure(cluster_coordinator.Closure):
     """A closure whose function is chosen when it runs, for the worker that runs it.
 
-    Relies on `Closure.__init__` tracing the function into `_concrete_function`, and on `execute_on`
+    Relies on `Closure.__init__` tracing the function into `_concrete_function`; on `execute_on`
     calling `_function` in the worker's thread, inside the worker's dispatch context, and returning
-    when the step has ended; and on `mark_cancelled` setting the error of a step that never began.
+    when the step has ended; on `mark_cancelled` being called for a step that never began; and on
+    errors being given to the result through `maybe_call_with_output_remote_value`.
     """
 
     def __init__(self, function, cancellation_mgr, args, kwargs, runner_of, why_cancelled):
@@ -206,14 +207,28 @@ class Closure(cluster_coordinator.Closure):
 
         self._function = cancellation_mgr.get_cancelable_function(run)
         self._why_cancelled = why_cancelled
+        self._cancelled = False
+
+    def execute_on(self, worker):
+        """Runs the step; one that is cancelled stays quiet, as TensorFlow does not log those."""
+        self._cancelled = False
+        try:
+            super().execute_on(worker)
+        except tf.errors.CancelledError:
+            self._cancelled = True
+            raise
 
     def mark_cancelled(self):
-        """Tells whoever waits for the result why there will be none."""
-        error = self._why_cancelled()
-        if error is None:
-            super().mark_cancelled()
-        else:
-            self.maybe_call_with_output_remote_value(lambda r: r._set_error(error))
+        """Notes that the step never begins."""
+        self._cancelled = True
+        super().mark_cancelled()
+
+    def maybe_call_with_output_remote_value(self, method):
+        """Tells whoever waits for the result of a cancelled step why there will be none."""
+        error = self._why_cancelled() if self._cancelled else None
+        return super().maybe_call_with_output_remote_value(
+            method if error is None else lambda result: result._set_error(error)
+        )
 
 
 class Cluster(cluster_coordinator.Cluster):
