@@ -118,6 +118,31 @@ def test_a_plan_that_is_still_loaded_is_told(make):
     assert report.reason == "workers are still loading a new plan"
 
 
+def test_a_training_that_was_never_planned_says_why_at_its_end(make, caplog):
+    replanner, _ = make(None, None)
+    _epochs(replanner, 2)
+    assert not caplog.records
+    replanner.close()
+    (told,) = caplog.messages
+    assert told == (
+        "The training kept its first plan: the epoch ended before a trace of it had been taken."
+    )
+
+
+def test_a_training_that_was_planned_says_nothing_at_its_end(make, step, caplog):
+    replanner, _ = make(_decision(step, _FAST), None)
+    _epochs(replanner, 2)
+    replanner.close()
+    assert not caplog.records
+
+
+def test_a_training_without_a_step_that_can_be_planned_says_so(make):
+    replanner, _ = make(None)
+    replanner._strategy.coordinator.training_step = None
+    (report,) = _epochs(replanner, 1)
+    assert report.reason.startswith("no step has run that can be planned")
+
+
 def test_each_epoch_gets_its_own_decision(make, step):
     error = trace.TraceError("the trace of worker 0 was lost")
     kept = _decision(step, reason="the plan in force is the best one")

@@ -66,6 +66,15 @@ def test_stock_stays_only_where_it_is_faster(stock_s, stays):
     assert step.plans == {0: None if stays else _OLD}
 
 
+@pytest.mark.parametrize("plan", [_NEW, None])
+@pytest.mark.parametrize("factor", [0.995, 1.005])
+def test_a_difference_that_settles_nothing_is_said_to_be_noise(plan, factor):
+    step = _Step(lambda _, p: factor if p == plan else 1.0)
+    (verdict,) = _verdicts(step, {0: plan})
+    settles_nothing = verdict.stays == (factor > 1)
+    assert ("which may be noise" in str(verdict)) == settles_nothing
+
+
 def test_a_plan_that_makes_no_difference_stays():
     step = _Step(lambda *_: 1.0)
     assert _verdicts(step, {0: _NEW})[0].stays

@@ -92,6 +92,7 @@ class Replanner:
         self._plan_before: plan_lib.Plan | None = None
         self._outcomes = _Outcomes()
         self._predicted_s: float | None = None
+        self._unplanned: str | None = None  # Why no trace has been planned from so far.
         self._plan_dir = None if plan_dir is None or not self.active else pathlib.Path(plan_dir)
         if self._plan_dir is not None:
             kept = kept_plans.load(self._plan_dir, len(strategy.tasks.workers))
@@ -135,10 +136,12 @@ class Replanner:
             self._act(self._planner.take(_WAIT_S))
         for verdict in self._planner.take_verdicts():
             if verdict.plan is None or not verdict.stays:
-                logging.info("%s.", verdict)
+                runs_as_stock = verdict.plan is None and verdict.stays
+                logging.log(logging.WARNING if runs_as_stock else logging.INFO, "%s.", verdict)
                 self._outcomes.reasons.append(str(verdict))
         self._leave_stock()
         report = self._report(epoch)
+        self._unplanned = None if self._predicted_s else report.reason
         self._save(epoch)
         self._keep()
         return report
@@ -147,6 +150,8 @@ class Replanner:
         """Stops all work in the background; nothing of it is left running."""
         self._stop_watch()
         self._planner.stop()
+        if self.active and self._unplanned:
+            logging.warning("The training kept its first plan: %s.", self._unplanned)
 
     def _stop_watch(self) -> None:
         self._epoch_ended.set()
@@ -179,11 +184,7 @@ class Replanner:
     def _act(self, outcome: policy_lib.Decision | trace.TraceError | None) -> None:
         """Puts what was decided in force."""
         if outcome is None:
-            self._outcomes.reasons.append(
-                "workers are still loading a new plan"
-                if self._planner.loading
-                else "the epoch ended before a trace of it had been taken"
-            )
+            self._outcomes.reasons.append(self._why_no_outcome())
         elif isinstance(outcome, trace.TraceError):
             if str(outcome) not in self._warned:
                 logging.warning("The plan is kept: %s", outcome)
@@ -197,6 +198,16 @@ class Replanner:
                 self._outcomes.replanned = True
             if outcome.reason:
                 self._outcomes.reasons.append(outcome.reason)
+
+    def _why_no_outcome(self) -> str:
+        if self._planner.loading:
+            return "workers are still loading a new plan"
+        if self._strategy.coordinator.training_step is None:
+            return (
+                "no step has run that can be planned (one that updates its variables only in a "
+                "condition, as with a loss scale, cannot)"
+            )
+        return "the epoch ended before a trace of it had been taken"
 
     def _report(self, epoch: int) -> epoch_report.EpochReport:
         step, reasons = self._strategy.coordinator.training_step, self._outcomes.reasons

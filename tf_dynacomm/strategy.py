@@ -93,11 +93,14 @@ class DynaCommStrategy(tf.distribute.ParameterServerStrategy):
           worker: The worker whose plan is told.
 
         Raises:
-          RuntimeError: If no training step has been traced yet.
+          RuntimeError: If no training step has been traced yet, or none that can be planned.
         """
         step = self.coordinator.training_step
         if step is None:
-            raise RuntimeError("There is no training step to explain yet: run one first.")
+            raise RuntimeError(
+                "There is no training step to explain yet: run one first. A step that updates its "
+                "variables only in a condition, as with a loss scale, is not planned."
+            )
         return step.explain(worker)
 
     @property

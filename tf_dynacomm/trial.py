@@ -44,8 +44,9 @@ class Verdict:
         tried = "the new plan" if self.plan else "running as stock"
         change = abs(self.step_s / self.before_s - 1)
         than = "slower" if self.step_s > self.before_s else "faster"
+        doubt = ", which may be noise" if self.stays == (self.step_s > self.before_s) else ""
         outcome = "it stays" if self.stays else "the plan before it is back"
-        return f"{tried} was {change:.1%} {than} on worker {self.worker}: {outcome}"
+        return f"{tried} was {change:.1%} {than} on worker {self.worker}{doubt}: {outcome}"
 
 
 class Trial:

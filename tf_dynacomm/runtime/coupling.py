@@ -15,6 +15,9 @@ _ELEMENTWISE = frozenset(
     )
 )
 
+# What gives a finished gradient its shape, or adds up its rows; the first input is the gradient.
+_SHAPING = frozenset(("ExpandDims", "Reshape", "Squeeze", "Transpose", "UnsortedSegmentSum"))
+
 
 def gradients_wait_for_all(graph: step_graph.StepGraph, layers: Sequence[layers_lib.Layer]) -> bool:
     """Whether the first gradient to leave needs the last one, as under clipping by a global norm.
@@ -41,12 +44,14 @@ def _needed(graph: step_graph.StepGraph, nodes: Iterable[step_graph.Node]) -> se
 
 
 def _made(graph: step_graph.StepGraph, nodes: Iterable[step_graph.Node]) -> set[str]:
-    """The nodes that gradients come from, before anything was done to them element by element."""
+    """The nodes that gradients come from, before they were clipped, shaped and so on."""
     waiting, found = list(nodes), set()
     while waiting:
         node = waiting.pop()
         if node.op in _ELEMENTWISE:
             waiting.extend(_inputs(graph, node))
+        elif node.op in _SHAPING:
+            waiting.extend(_inputs(graph, node)[:1])
         else:
             found.add(node.name)
     return found

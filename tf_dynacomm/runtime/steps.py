@@ -27,6 +27,10 @@ from tf_dynacomm.runtime.starting_plan import starting_plan
 
 _MAX_VARIANTS = 8
 _POLL_S = 0.05
+_COUPLED = (
+    "Each gradient waits for all the others (clipping by their global norm does that): all are "
+    "pushed in one segment."
+)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -109,9 +113,7 @@ class Step:
         push = [layer.push_bytes for layer in self.layers]
         plan = starting_plan(pull, push, self.names)
         if self.trains and coupling.gradients_wait_for_all(self.graph, self.layers):
-            logging.info(
-                "No gradient can leave before the last one: they are pushed in one segment."
-            )
+            logging.log_first_n(logging.WARNING, _COUPLED, 1)
             plan = dataclasses.replace(plan, push=((1, len(self.layers)),))
         return plan
 
