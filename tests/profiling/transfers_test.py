@@ -62,6 +62,13 @@ def test_tensors_of_a_few_bytes_count_as_empty_pushes():
     assert _read(worker, {"ps0": received}).push_samples([300, 100])[:-1] == [(0.0, 0.5)]
 
 
+def test_packing_that_the_profiler_left_out_begins_with_the_hand_over():
+    worker = _worker(_PULLS, _PACKS[:1])
+    worker.steps[7].sent_s = {_node("push", 1): 4.25, _node("push", 2): 4.75}
+    step = _read(worker, {"ps0": _ps(*_PUSHES)})
+    np.testing.assert_array_equal(step.push_ready_s, [4.0, 4.75])
+
+
 def test_segments_come_in_the_order_of_their_numbers():
     numbers = range(1, 12)
     pulls = [(_node("pull", n), 0.0, float(n)) for n in reversed(numbers)]

@@ -171,7 +171,7 @@ def step_transfers(
     for part, offset_s in there:
         for number, transfers in _by_segment("push", part.transfers.values()).items():
             pushed[number] += [t.arrived_s - offset_s for t in transfers]
-    ready = _pack_starts(here.operations)
+    ready = _pack_starts(here)
     whole = pulls.keys() == set(range(1, num_pulls + 1))
     if not whole or not pushed.keys() == ready.keys() == set(pushes):
         return None
@@ -242,12 +242,17 @@ def _by_segment(way: str, transfers: Iterable[trace.Transfer]) -> dict[int, list
     return dict(segments)
 
 
-def _pack_starts(operations: Sequence[trace.Operation]) -> dict[int, float]:
-    """When the last part of each push segment began to be packed."""
+def _pack_starts(step: trace.StepTrace) -> dict[int, float]:
+    """When the last part of each push segment began to be packed.
+
+    The profiler leaves out operations that take next to no time. The packing of a few elements is
+    such a one: it begins when they are handed over.
+    """
+    begun_s = {**step.sent_s, **{o.node: o.start_s for o in step.operations}}
     starts: dict[int, float] = {}
-    for operation in operations:
-        match = _SEGMENT.fullmatch(operation.node)
+    for node, start_s in begun_s.items():
+        match = _SEGMENT.fullmatch(node)
         if match and match[1] == "push":
             number = int(match[2])
-            starts[number] = max(starts.get(number, -np.inf), operation.start_s)
+            starts[number] = max(starts.get(number, -np.inf), start_s)
     return starts
