@@ -195,6 +195,14 @@ def test_single_batches_are_trained_tested_and_predicted(strategy):
     np.testing.assert_array_equal(predicted, model.predict(images[:8], verbose=0))
 
 
+def test_a_model_that_was_never_compiled_predicts(strategy):
+    with strategy.scope():
+        model = keras.Sequential([keras.Input([8, 8, 1]), keras.layers.Flatten()])
+        model.add(keras.layers.Dense(3))
+    images, _ = keras3_programs.data()
+    np.testing.assert_allclose(model.predict(images, verbose=0), model(images), rtol=1e-6)
+
+
 def test_a_model_may_be_compiled_outside_the_scope(strategy):
     model = keras3_programs.build(strategy)
     model.compile("adam", "mse", metrics=["mae"])

@@ -101,8 +101,26 @@ def test_the_chief_reads_what_only_runs_here(strategy):
 def test_the_chief_reads_what_has_an_unknown_end(strategy):
     """Nobody else can tell when the epoch is over."""
     even = _numbers().unbatch().filter(lambda n: n % 2 == 0).batch(2)
-    assert _reader(strategy, even) is data.ChiefBatches
-    assert _reader(strategy, even, steps=2) is data.WorkerBatches
+    for x in (even, lambda context: even):
+        assert _reader(strategy, x) is data.ChiefBatches
+        assert _reader(strategy, x, steps=2) is data.WorkerBatches
+
+
+@pytest.mark.parametrize(
+    ("x", "message"),
+    [
+        (lambda: _numbers(), "must take one argument, a tf.distribute.InputContext"),
+        (lambda context: None, "must return a tf.data.Dataset, not NoneType"),
+        (lambda context: (_numbers(), 1), "must return a tf.data.Dataset, not tuple"),
+        (_Sequence, r"`x` \(_Sequence\) must be data or a function, not a class"),
+    ],
+)
+def test_functions_that_give_no_dataset_are_refused(strategy, x, message):
+    for steps in (None, 5):
+        with pytest.raises(TypeError, match=message):
+            data.on_workers(strategy, x, steps=steps)
+        with pytest.raises(TypeError, match=message):
+            _on_chief(x, steps=steps)
 
 
 def test_the_chief_reads_a_dataset_that_has_nothing_for_some_worker(strategy):

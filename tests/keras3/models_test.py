@@ -42,6 +42,11 @@ def _adopted(model) -> bool:
     )
 
 
+def _hooked() -> tuple:
+    """The methods of Keras that are replaced in a scope, as they are now."""
+    return internals.tf_trainer.TensorFlowTrainer.__init__, internals.trainer.Trainer.compile
+
+
 @pytest.mark.parametrize("kind", _KINDS)
 def test_models_made_in_the_scope_are_adopted(strategy, kind):
     with scope_lib.Scope(strategy, strategy.scope()):
@@ -59,21 +64,35 @@ def test_other_models_are_left_alone(strategy, kind):
         assert not _adopted(model)
 
 
+@pytest.mark.parametrize("kind", _KINDS)
+def test_a_model_from_elsewhere_is_refused_when_it_is_compiled_in_the_scope(strategy, kind):
+    """It would train on the chief, and say nothing."""
+    model = _KINDS[kind]()
+    with (
+        scope_lib.Scope(strategy, strategy.scope()),
+        pytest.raises(ValueError, match=r"was made outside of the strategy's scope"),
+    ):
+        model.compile("sgd", "mse")
+    with models.adopting(strategy):  # As while a scope is open in another thread.
+        model.compile("sgd", "mse")
+
+
 def test_keras_is_as_it_was_when_all_scopes_are_left(strategy):
-    made = internals.tf_trainer.TensorFlowTrainer.__init__
+    made, compile = _hooked()
     scope = scope_lib.Scope(strategy, strategy.scope())
     with scope:
         with scope, scope_lib.Scope(strategy, strategy.scope()):
             pass
-        assert internals.tf_trainer.TensorFlowTrainer.__init__ is not made
-    assert internals.tf_trainer.TensorFlowTrainer.__init__ is made
+        assert made not in _hooked()
+        assert compile not in _hooked()
+    assert _hooked() == (made, compile)
 
 
 def test_keras_is_as_it_was_after_an_error_in_a_scope(strategy):
-    made = internals.tf_trainer.TensorFlowTrainer.__init__
+    before = _hooked()
     with pytest.raises(RuntimeError, match="inside"), scope_lib.Scope(strategy, strategy.scope()):
         raise RuntimeError("inside")
-    assert internals.tf_trainer.TensorFlowTrainer.__init__ is made
+    assert _hooked() == before
 
 
 def test_a_model_saved_in_the_scope_is_an_ordinary_one_outside(strategy, tmp_path):

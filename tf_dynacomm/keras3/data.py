@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import inspect
 import itertools
 from collections.abc import Callable, Iterator
 
@@ -160,7 +161,13 @@ class Adapter(internals.DataAdapter):
 
 
 def is_input_function(x) -> bool:
-    """Whether `x` is a function of `tf.distribute.InputContext`, rather than data."""
+    """Whether `x` is a function of `tf.distribute.InputContext`, rather than data.
+
+    Raises:
+      TypeError: If it is a class.
+    """
+    if isinstance(x, type):
+        raise TypeError(f"`x` ({x.__name__}) must be data or a function, not a class.")
     known = (tf.data.Dataset, keras.utils.PyDataset, internals.DataAdapter)
     return callable(x) and not isinstance(x, known)
 
@@ -181,11 +188,17 @@ def on_workers(strategy, x, *, steps: int | None, **options) -> Adapter:
 
     Raises:
       ValueError: If `steps` is `None` and the data has no end, or Keras cannot take the data.
+      TypeError: If a function does not take a context or does not return a dataset.
     """
     if is_input_function(x):
-        num_batches = None if steps else _finite(on_chief_dataset(x), "steps_per_epoch")
-        repeated = strategy.distribute_datasets_from_function(lambda context: x(context).repeat())
-        return Adapter(WorkerBatches(strategy, repeated, num_batches), num_batches)
+        dataset = on_chief_dataset(x)
+        num_batches = None if steps else _finite(dataset, "steps_per_epoch")
+        if steps or num_batches:
+            repeated = strategy.distribute_datasets_from_function(
+                lambda context: _dataset_of(x, context).repeat()
+            )
+            return Adapter(WorkerBatches(strategy, repeated, num_batches), num_batches)
+        x = dataset
     inner = internals.get_data_adapter(x, steps_per_epoch=steps, **options)
     dataset = inner.get_tf_dataset()
     num_batches = _num_batches(inner, dataset, steps, "steps_per_epoch")
@@ -221,7 +234,29 @@ def on_chief(x, *, steps: int | None, steps_name: str, **options) -> Adapter:
 
 def on_chief_dataset(input_function: InputFunction) -> tf.data.Dataset:
     """The dataset of an input function for a single reader."""
-    return input_function(tf.distribute.InputContext())
+    return _dataset_of(input_function, tf.distribute.InputContext())
+
+
+def _dataset_of(input_function: InputFunction, context: tf.distribute.InputContext):
+    """The dataset that an input function returns.
+
+    Raises:
+      TypeError: If it does not take a context, or does not return a dataset.
+    """
+    try:
+        inspect.signature(input_function).bind(context)
+    except TypeError:
+        raise TypeError(
+            f"The function given as data ({input_function}) must take one argument, a "
+            "tf.distribute.InputContext."
+        ) from None
+    dataset = input_function(context)
+    if not isinstance(dataset, tf.data.Dataset):
+        raise TypeError(
+            f"The function given as data ({input_function}) must return a tf.data.Dataset, not "
+            f"{type(dataset).__name__}."
+        )
+    return dataset
 
 
 def _num_batches(inner, dataset: tf.data.Dataset, steps: int | None, name: str) -> int | None:

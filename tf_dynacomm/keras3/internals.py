@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import threading
 from collections.abc import Callable, Iterator
 
@@ -10,7 +11,7 @@ import keras
 import tensorflow as tf
 from keras.src.backend import compute_output_spec
 from keras.src.backend.tensorflow import trainer as tf_trainer
-from keras.src.trainers import data_adapters
+from keras.src.trainers import data_adapters, trainer
 from keras.src.trainers.data_adapters import array_slicing, data_adapter
 
 # An object of this class is taken by `get_data_adapter` as it is; the trainer asks it for
@@ -22,34 +23,45 @@ PyDatasetAdapter = data_adapters.PyDatasetAdapter
 # Relies on taking all that `fit` takes as data, and on checking it.
 get_data_adapter = data_adapters.get_data_adapter
 
-_lock = threading.Lock()
-_listeners: list[Callable[[keras.Model], None]] = []
-_made = tf_trainer.TensorFlowTrainer.__init__
 
+class _Hook:
+    """Tells of the calls of a method of models, which Keras has no hook for.
 
-@contextlib.contextmanager
-def models_made(listener: Callable[[keras.Model], None]) -> Iterator[None]:
-    """Calls `listener` with each model as it is made, as long as the context is open.
-
-    Relies on every model being a `TensorFlowTrainer` that calls its `__init__` first of all. Keras
-    has no hook for this: while a context is open, and no longer, that method is replaced.
+    While somebody listens, and no longer, the method is replaced.
     """
-    with _lock:
-        _listeners.append(listener)
-        tf_trainer.TensorFlowTrainer.__init__ = _make_and_tell
-    try:
-        yield
-    finally:
-        with _lock:
-            _listeners.remove(listener)
-            if not _listeners:
-                tf_trainer.TensorFlowTrainer.__init__ = _made
+
+    def __init__(self, owner: type, name: str):
+        self._owner, self._name = owner, name
+        self._method = getattr(owner, name)
+        self._lock = threading.Lock()
+        self._listeners: list[Callable[[keras.Model], None]] = []
+
+    @contextlib.contextmanager
+    def listening(self, listener: Callable[[keras.Model], None]) -> Iterator[None]:
+        """Calls `listener` with the model after each call, as long as the context is open."""
+
+        @functools.wraps(self._method)
+        def telling(model, *args, **kwargs):
+            self._method(model, *args, **kwargs)
+            for listener in tuple(self._listeners):
+                listener(model)
+
+        with self._lock:
+            self._listeners.append(listener)
+            setattr(self._owner, self._name, telling)
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._listeners.remove(listener)
+                if not self._listeners:
+                    setattr(self._owner, self._name, self._method)
 
 
-def _make_and_tell(model, *args, **kwargs) -> None:
-    _made(model, *args, **kwargs)
-    for listener in tuple(_listeners):
-        listener(model)
+# Relies on every model being a `TensorFlowTrainer` that calls its `__init__` first of all.
+models_made = _Hook(tf_trainer.TensorFlowTrainer, "__init__").listening
+# Relies on every model having the trainer's `compile`.
+models_compiled = _Hook(trainer.Trainer, "compile").listening
 
 
 def strategy_of(model: keras.Model) -> tf.distribute.Strategy | None:

@@ -16,15 +16,26 @@ from tf_dynacomm.runtime import coordinator
 
 @contextlib.contextmanager
 def adopting(strategy) -> Iterator[None]:
-    """Gives each model that is made in `strategy`'s scope the entry points of this module."""
+    """Gives each model that is made in `strategy`'s scope the entry points of this module.
+
+    A model from elsewhere is refused when it is compiled there.
+    """
 
     def adopt(model: keras.Model) -> None:
         if internals.strategy_of(model) is strategy:
             for entry_point in _ENTRY_POINTS:
                 setattr(model, entry_point.__name__, types.MethodType(entry_point, model))
 
+    def check(model: keras.Model) -> None:
+        is_here = tf.distribute.get_strategy() is strategy  # And not in another thread.
+        if is_here and internals.strategy_of(model) is not strategy:
+            raise ValueError(
+                f"The model {model.name!r} was made outside of the strategy's scope, and would "
+                "train on the chief alone: make it within `strategy.scope()`."
+            )
+
     creating = tf.variable_creator_scope(increments.with_atomic_increments)
-    with internals.models_made(adopt), creating:
+    with internals.models_made(adopt), internals.models_compiled(check), creating:
         yield
 
 
@@ -141,7 +152,8 @@ def _check(model: keras.Model) -> None:
     replicas = model.distribute_strategy.num_replicas_in_sync
     if replicas > 1:
         raise ValueError(f"The GPUs of a worker ({replicas}) must be at most 1 with Keras 3.")
-    of_optimizer = model.optimizer.variables if model.optimizer else []
+    optimizer = getattr(model, "optimizer", None)  # A model that predicts need not be compiled.
+    of_optimizer = optimizer.variables if optimizer else []
     for variable in (*model.variables, *model.metrics_variables, *of_optimizer):
         _check_place(variable)
 
