@@ -72,6 +72,22 @@ def test_whatever_fails_is_told_and_not_raised(monkeypatch, error):
     assert str(error) in str(outcome)
 
 
+def test_slow_first_steps_do_not_make_the_trace_long(monkeypatch):
+    durations_s = []
+
+    def capture_nothing(tasks, duration_s, *args):
+        durations_s.append(duration_s)
+        raise trace.TraceError("nothing was captured")
+
+    monkeypatch.setattr(capture, "capture", capture_nothing)
+    step = _step()
+    strategy = _strategy(step=step)
+    # The first worker has run no two steps yet.
+    step.intervals_s = lambda since_s=0.0, worker=None: [9.0, 0.5, 0.05] if worker else []
+    _outcome(_planner(strategy), strategy)
+    assert durations_s == pytest.approx([0.4, 1.2])  # Eight steps, then thrice as many.
+
+
 @pytest.mark.parametrize(
     ("step", "reason"),
     [

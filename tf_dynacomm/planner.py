@@ -176,9 +176,13 @@ class Planner:
         return decision
 
     def _propose(self, step: steps_lib.Step, tasks: capture.Tasks) -> proposal_lib.Proposal:
-        """Makes plans from a trace, and from a longer one if the first is not good enough."""
+        """Makes plans from a trace, and from a longer one if the first is not good enough.
+
+        How long a step takes is told by the quickest of the last ones: a training's first steps,
+        which load functions and fill pipelines, can take a hundred times as long.
+        """
         intervals_s = [step.intervals_s(worker=worker) for worker in range(len(tasks.workers))]
-        slowest_s = max(float(np.median(of_worker)) for of_worker in intervals_s if len(of_worker))
+        slowest_s = max(float(min(i[-_WARMUP_STEPS:])) for i in intervals_s if len(i))
         duration_s = np.clip(_TRACED_STEPS * slowest_s, _MIN_CAPTURE_S, _MAX_CAPTURE_S)
         try:
             return self._propose_from(step, tasks, float(duration_s))
