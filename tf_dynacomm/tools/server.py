@@ -42,7 +42,7 @@ def start(config: cluster_config.ClusterConfig):
     if config.job not in ("worker", "ps"):
         raise ValueError(f"`TF_CONFIG`: task type ({config.job}) must be worker or ps.")
     cluster_config.check_port_is_free(config.address)
-    # A server runs graphs: without Keras 3, which TensorFlow else loads, it is smaller and up sooner.
+    # It runs graphs: without Keras 3, which TensorFlow else loads, it is smaller and up sooner.
     os.environ.setdefault("TF_USE_LEGACY_KERAS", "1")
     environment.load_tensorflow()
     import tensorflow as tf
