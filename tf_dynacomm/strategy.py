@@ -93,8 +93,12 @@ class DynaCommStrategy(tf.distribute.ParameterServerStrategy):
           worker: The worker whose plan is told.
 
         Raises:
+          ValueError: If there is no such worker.
           RuntimeError: If no training step has been traced yet, or none that can be planned.
         """
+        workers = len(self.tasks.workers)
+        if worker not in range(workers):
+            raise ValueError(f"`worker` ({worker!r}) must be an integer below {workers}.")
         step = self.coordinator.training_step
         if step is None:
             raise RuntimeError(

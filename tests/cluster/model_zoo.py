@@ -128,6 +128,15 @@ def _both(first, second, inputs):
     return second(first(inputs))
 
 
+@tf.function(jit_compile=True)
+def _squared(inputs):
+    return tf.square(inputs)
+
+
+def _squared_between(first, second, inputs):
+    return second(_squared(first(inputs)))
+
+
 def _one_or_other(first, second, inputs):
     positive = tf.reduce_sum(inputs) > 0
     return tf.cond(positive, lambda: first(inputs), lambda: second(inputs))
@@ -254,6 +263,7 @@ PROGRAMS = {
     "bidirectional": Program(_bidirectional, "sequences", layers=2, in_keras_3=_CELLS_READ),
     "attention": Program(_attention, "sequences", layers=3),
     "tf.function": Program(functools.partial(_layer, call=_both), layers=4),
+    "XLA": Program(functools.partial(_layer, call=_squared_between), layers=4),
     "tf.cond": _around_layers(_one_or_other),
     "tf.while_loop": _around_layers(_three_times),
     "AutoGraph": _around_layers(_autograph_loop),

@@ -148,15 +148,24 @@ def test_a_step_that_only_reads_is_found_in_its_loop(make_program):
 
 @pytest.mark.parametrize("compiled", [True, False])
 def test_a_function_to_compile_is_found_however_deep(compiled):
+    factor = tf.Variable(2.0)
+
     @tf.function(jit_compile=compiled)
     def inner(x):
-        return x * x
+        return x * factor
 
     @tf.function(input_signature=[tf.TensorSpec([2])])
     def outer(x):
         return tf.while_loop(lambda x: True, lambda x: inner(x), [x], maximum_iterations=2)
 
-    assert tf_internals.must_compile(outer.get_concrete_function()) == compiled
+    assert tf_internals.compiles_variables(outer.get_concrete_function()) == compiled
+
+
+def test_a_function_to_compile_may_be_run_that_has_no_variables():
+    """Stock runs it on the worker."""
+    square = tf.function(lambda x: x * x, jit_compile=True)
+    outer = tf.function(square, input_signature=[tf.TensorSpec([2])])
+    assert not tf_internals.compiles_variables(outer.get_concrete_function())
 
 
 @pytest.fixture

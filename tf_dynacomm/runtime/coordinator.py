@@ -66,7 +66,7 @@ class Steps:
         return functools.partial(self._run, step)
 
     def _new_step(self, concrete_function) -> steps.Step:
-        if tf_internals.must_compile(concrete_function):
+        if tf_internals.compiles_variables(concrete_function):
             raise ValueError(XLA_REFUSED)
         step = steps.Step(concrete_function, self._scheduled, self.fixed_plan)
         if self.first_plans and step.trains:

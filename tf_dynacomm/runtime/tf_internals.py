@@ -139,13 +139,20 @@ def functions_of(base) -> dict[str, Function]:
     return found
 
 
-def must_compile(base) -> bool:
-    """Whether a concrete function, or one that it runs, was asked to be compiled with XLA.
+def compiles_variables(base) -> bool:
+    """Whether a concrete function, or one that it runs, is compiled with XLA and has variables.
+
+    XLA compiles a function for one device; one that has no variables may run on a worker.
 
     Relies on `jit_compile=True` setting `_XlaMustCompile` in the function's attributes.
     """
     definitions = (f.definition for f in functions_of(base).values())
-    return any(d.attr["_XlaMustCompile"].b for d in definitions if "_XlaMustCompile" in d.attr)
+    return any(
+        "_XlaMustCompile" in d.attr
+        and d.attr["_XlaMustCompile"].b
+        and any(arg.type == tf.resource.as_datatype_enum for arg in d.signature.input_arg)
+        for d in definitions
+    )
 
 
 def draws_seeded_numbers(base) -> bool:
