@@ -14,7 +14,7 @@ def test_a_training_step_is_explained(cluster_1w2p):
     with pytest.raises(RuntimeError, match="no training step to explain yet"):
         strategy.explain()
     for worker in (-1, 1, "a"):
-        with pytest.raises(ValueError, match="`worker` .* must be an integer below 1"):
+        with pytest.raises(ValueError, match=r"`worker` .* must be an integer below 1"):
             strategy.explain(worker)
     model = programs.build_cnn(strategy)
     model.fit(programs.dataset_creator(), epochs=1, steps_per_epoch=2, verbose=0)
