@@ -36,6 +36,12 @@ def _sequential(keras):
     return stack(keras, dense(keras), dense(keras))
 
 
+def _one_element(keras):
+    """TensorFlow multiplies tensors of one element in the order of their names."""
+    one = (dense(keras, 1, bias_regularizer="l2"), dense(keras, 1, use_bias=False))
+    return stack(keras, dense(keras), *one, optimizer=keras.optimizers.RMSprop(0.01))
+
+
 def _branches(keras):
     inputs = keras.Input((8,))
     stem = dense(keras, name="stem")(inputs)
@@ -263,6 +269,7 @@ PROGRAMS = {
     "bidirectional": Program(_bidirectional, "sequences", layers=2, in_keras_3=_CELLS_READ),
     "attention": Program(_attention, "sequences", layers=3),
     "tf.function": Program(functools.partial(_layer, call=_both), layers=4),
+    "one element": Program(_one_element, layers=4),
     "XLA": Program(functools.partial(_layer, call=_squared_between), layers=4),
     "tf.cond": _around_layers(_one_or_other),
     "tf.while_loop": _around_layers(_three_times),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import collections
 import dataclasses
+import re
 from collections.abc import Callable, Collection, Mapping
 
 import numpy as np
@@ -240,20 +241,16 @@ def left_alone(step: steps.Step) -> list[str]:
 
 def packs(step: steps.Step, direction: str) -> set[str]:
     """What the running function packs for `"pull"` or `"push"`: `pull_1/ps0/float32` and so on."""
-    prefix, suffix = f"dynacomm/{direction}_", "/pack"
-    names = (node.name for node in _running(step).node_def)
-    return {
-        n.removeprefix("dynacomm/").removesuffix(suffix)
-        for n in names
-        if n.startswith(prefix) and n.endswith(suffix)
-    }
+    segment = re.compile(rf"(?:.*/)?dynacomm/({direction}_\d+/.*)/pack")
+    matches = (segment.fullmatch(node.name) for node in _running(step).node_def)
+    return {match[1] for match in matches if match}
 
 
 def _running(step: steps.Step):
     """The definition that moves data: of the function that runs, or of one that it calls."""
     function = step._variant(step.plan).inference_fn
     definitions = [f.cached_definition for f in (function, *function.children)]
-    return max(definitions, key=lambda d: sum(n.name.startswith("dynacomm/") for n in d.node_def))
+    return max(definitions, key=lambda d: sum("dynacomm/" in n.name for n in d.node_def))
 
 
 def _running_graph(step: steps.Step) -> step_graph.StepGraph:

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from tf_dynacomm.profiling import attribution, compute, rows, stock, trace, transfers
+from tf_dynacomm.profiling import attribution, compute, rows, trace, transfers
 
 _EXACT = transfers.ClockOffset(0.0, 0.0, 0.0)
 
@@ -35,7 +35,7 @@ def step(make_step):
 @pytest.fixture(scope="module")
 def found(step):
     parts = attribution.attribute(step.graph, step.layers)
-    return rows.find(step.graph, parts, stock.maker)
+    return rows.find(step.graph, parts)
 
 
 def test_rows_count_for_the_layer_that_reads_them_first(step, found):
@@ -58,7 +58,7 @@ def test_what_makes_gradients_of_rows_is_computed_backward(step, found):
 def test_a_chain_has_no_rows(make_chain):
     chain = make_chain((10, 20))
     parts = attribution.attribute(chain.graph, chain.layers)
-    assert rows.find(chain.graph, parts, stock.maker) == rows.Rows({}, {}, {})
+    assert rows.find(chain.graph, parts) == rows.Rows({}, {}, {})
 
 
 @pytest.fixture

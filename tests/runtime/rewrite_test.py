@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from tf_dynacomm.plan import Plan
 from tf_dynacomm.runtime import rewrite, step_graph
 
-_SEGMENT = re.compile(r"dynacomm/(pull|push)_(\d+)/.*/pack(_\d+)?")
+_SEGMENT = re.compile(r"(?:.*/)?dynacomm/(pull|push)_(\d+)/.*/pack(_\d+)?")
 
 
 class _Rewritten:
@@ -49,7 +49,7 @@ class _Rewritten:
         count as what they are made from.
         """
         name = step_graph.producer(tensor)
-        if not name.startswith("dynacomm/"):
+        if "dynacomm/" not in name:
             return self._first.get(tensor, tensor)
         node = self.graph.nodes[name]
         if node.op != "Slice":
@@ -157,7 +157,7 @@ def test_no_variable_or_gradient_travels_outside_its_segment(any_step, plans, re
     moved |= {p.tensor for p in _pushed(any_step.layers)}
     assert not moved & {c.tensor for c in after.graph.crossings}
     for name, node in after.graph.nodes.items():
-        if name.startswith("dynacomm/extra_") and name.endswith("/pack"):
+        if "dynacomm/extra_" in name and name.endswith("/pack"):
             assert not moved & {after.folded(t) for t in _members(node)}
 
 
@@ -204,7 +204,7 @@ def test_a_segment_of_one_tensor_is_not_laid_end_to_end(shared_step, layer_by_la
 def test_what_the_worker_casts_travels_in_the_smaller_type(bfloat16_step, rewritten):
     after = _Rewritten(bfloat16_step, rewritten(bfloat16_step, Plan([(1, 3)], [(1, 3)])))
     packs = {name: n for name, n in after.graph.nodes.items() if _SEGMENT.fullmatch(name)}
-    sizes = {name.split("/", 1)[1]: len(_members(n)) for name, n in packs.items()}
+    sizes = {name.partition("dynacomm/")[2]: len(_members(n)) for name, n in packs.items()}
     assert sizes == {
         f"{segment}/ps0/{dtype}/pack": count
         for segment in ("pull_1", "push_1")
@@ -242,7 +242,7 @@ def test_packs_are_on_the_device_of_what_they_serve(make_program, rewritten, dev
 
     step = program.trace(train, worker=device)
     graph = _Rewritten(step, rewritten(step, Plan([(1, 4)], [(1, 4)]))).graph
-    made = [n for n in graph.nodes.values() if n.name.startswith("dynacomm/")]
+    made = [n for n in graph.nodes.values() if "dynacomm/" in n.name]
     assert {n.device for n in made if n.task == "worker"} == {device}
     assert {n.task for n in made} == {"worker", "ps:0", "ps:1"}
 
@@ -250,8 +250,20 @@ def test_packs_are_on_the_device_of_what_they_serve(make_program, rewritten, dev
 def test_every_piece_is_the_first_output_of_its_node(any_step, rewritten):
     """Grappler takes any output of a node for its first one where it fuses operations."""
     after = rewritten(any_step, Plan([(1, len(any_step.layers))], [(1, len(any_step.layers))]))
-    read = {i for n in after.node_def for i in n.input if i.startswith("dynacomm/")}
+    read = {i for n in after.node_def for i in n.input if "dynacomm/" in i and i[0] != "^"}
     assert {i.partition(":")[2] for i in read} <= {"output:0", "y:0"}
+
+
+def test_what_arrives_is_named_beside_what_made_it(any_step, rewritten):
+    """Grappler multiplies tensors of one element in the order of their names."""
+    plan = Plan([(1, len(any_step.layers))], [(1, len(any_step.layers))])
+    after = _Rewritten(any_step, rewritten(any_step, plan)).graph
+    crossings = [p.crossing for p in _pushed(any_step.layers)]
+    crossings += [p.crossings[0] for p in _pulled(any_step.layers)]
+    for crossing in crossings:
+        for name, index in crossing.readers:
+            arrived = step_graph.producer(after.nodes[name].inputs[index])
+            assert arrived == crossing.maker or arrived.startswith(f"{crossing.maker}/dynacomm/")
 
 
 @given(data=st.data())
@@ -259,7 +271,7 @@ def test_pieces_are_at_aligned_places_where_their_size_is_aligned(any_step, plan
     after = rewritten(any_step, data.draw(plans(len(any_step.layers))))
     constants = {n.name: n.attr["value"].tensor for n in after.node_def if n.op == "Const"}
     for node in after.node_def:
-        if node.op == "Slice" and node.name.startswith("dynacomm/"):
+        if node.op == "Slice" and "dynacomm/" in node.name:
             begin, size = (
                 tf.make_ndarray(constants[i.partition(":")[0]]).item() for i in node.input[1:]
             )
@@ -275,7 +287,9 @@ def test_statistics_of_one_level_travel_together_apart_from_gradients(
     extras = [n for name, n in after.graph.nodes.items() if re.fullmatch(r".*/extra_.*/pack", name)]
     assert [len(_members(n)) for n in extras] == [3]
     up = [c for c in after.graph.crossings if c.source.task == "worker"]
-    assert [c.source.name for c in up] == ["dynacomm/push_1/ps0/float32/pack", extras[0].name]
+    (gradient,) = (p.crossing.maker for p in _pushed(step.layers))
+    pack = f"{gradient}/dynacomm/push_1/ps0/float32/pack"
+    assert [c.source.name for c in up] == [pack, extras[0].name]
 
 
 def test_control_edges_from_a_task_to_a_node_cross_once(any_step, layer_by_layer, rewritten):

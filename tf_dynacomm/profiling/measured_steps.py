@@ -107,7 +107,7 @@ class StepReader:
     ):
         self._worker, self._ps, self._layers, self._plan = worker, ps, layers, plan
         self._names = compute.NameTable(graph)
-        self._rows = rows.find(graph, attribution.attribute(graph, layers), stock.maker)
+        self._rows = rows.find(graph, attribution.attribute(graph, layers))
         self._parts = attribution.attribute(graph, layers, self._rows.gradients)
         self._applied = applies.layers_applied(graph, layers)
         self._tensors = stock.tensors(graph, layers)

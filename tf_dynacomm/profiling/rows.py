@@ -12,7 +12,7 @@ small tensors, and are not told from those.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
 
@@ -35,15 +35,12 @@ class Rows:
     gradients: Mapping[str, int]
 
 
-def find(
-    graph: step_graph.StepGraph, parts: Mapping[str, attribution.Part], maker: Callable
-) -> Rows:
+def find(graph: step_graph.StepGraph, parts: Mapping[str, attribution.Part]) -> Rows:
     """Finds the rows that a step moves.
 
     Args:
       graph: The step's graph.
       parts: The part of every node that computes for a layer.
-      maker: Finds the node under whose name a node's output is sent (see `stock.maker`).
     """
     gathers = {node.name: variable for node, variable in graph.gathers()}
     found = {name: _first_reader(graph, parts, name) for name in gathers}
@@ -59,7 +56,7 @@ def find(
         for variable in _updated(graph, crossing, gathers)
         if variable.arg in tables
     }
-    pushes = {maker(graph, crossing.source): layer for crossing, layer in layer_of.items()}
+    pushes = {crossing.maker: layer for crossing, layer in layer_of.items()}
     return Rows(pulls, pushes, {crossing.tensor: layer for crossing, layer in layer_of.items()})
 
 

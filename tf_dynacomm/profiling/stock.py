@@ -15,9 +15,6 @@ from tf_dynacomm.profiling import compute, trace, transfers
 from tf_dynacomm.runtime import layers as layers_lib
 from tf_dynacomm.runtime import step_graph
 
-# Operations that Grappler prunes: what they pass on is sent under the name of its maker.
-_PASSING_ON = frozenset(("Identity", "PreventGradient", "StopGradient"))
-
 
 @dataclasses.dataclass(frozen=True)
 class Sent:
@@ -51,15 +48,8 @@ def tensors(graph: step_graph.StepGraph, layers: Sequence[layers_lib.Layer]) -> 
         for pull in layer.pulls:
             pulls[pull.crossings[0].source.name] = (number, pull.size_bytes)
         for push in layer.pushes:
-            pushes[maker(graph, push.crossing.source)] = (number, push.size_bytes)
+            pushes[push.crossing.maker] = (number, push.size_bytes)
     return Tensors(pulls, pushes)
-
-
-def maker(graph: step_graph.StepGraph, node: step_graph.Node) -> str:
-    """The node under whose name what a node passes on is sent."""
-    while node.op in _PASSING_ON and step_graph.producer(node.inputs[0]) in graph.nodes:
-        node = graph.nodes[step_graph.producer(node.inputs[0])]
-    return node.name
 
 
 def pulls(

@@ -42,11 +42,13 @@ class _Parcel:
 
     Attributes:
       tensor: The tensor; it is cast to `type` before it is sent if its `dtype` is another.
+      maker: The node under whose name it would be sent by itself.
       type: What it is on the wire.
       read_as: The dtype that it is cast to, if need be, where it arrives.
     """
 
     tensor: str
+    maker: str
     dtype: str
     type: step_graph.TensorType
     read_as: str
@@ -170,10 +172,11 @@ def _parcel(crossings: Sequence[step_graph.Crossing]) -> _Parcel:
     Its ends have the devices of what they serve, GPU or CPU; a device left open is the worker's.
     """
     first = crossings[0]
-    dtype, source = first.type.dtype, first.source.device
+    type_, source = first.type, first.source.device
     target = next((c.device for c in crossings if c.device), "")
     readers = tuple(r for c in crossings for r in c.readers)
-    return _Parcel(first.tensor, dtype, first.type, dtype, source, target, first.level, readers)
+    what = first.tensor, first.maker, type_.dtype, type_, type_.dtype
+    return _Parcel(*what, source, target, first.level, readers)
 
 
 def _pull_parcel(builder, pull: layers.Pull) -> _Parcel:
@@ -225,6 +228,7 @@ def _send(builder, scope: str, parcels: Sequence[_Parcel]) -> str:
     first = parcels[0]
     dtype = first.type.dtype
     if len(parcels) == 1:
+        scope = _beside_source(scope, first)
         tensor = _cast_to_send(builder, scope, first)
         sent = builder.lasting_identity(f"{scope}/pack", first.source, tensor, dtype)
         received = builder.identity(f"{scope}/receive", first.target, sent, dtype)
@@ -235,9 +239,18 @@ def _send(builder, scope: str, parcels: Sequence[_Parcel]) -> str:
         received = builder.identity(f"{scope}/receive", first.target, sent, dtype)
         begin = 0
         for parcel in parcels:
-            _deliver(builder, scope, parcel, _piece(builder, scope, parcel, received, begin))
+            own = _beside_source(scope, parcel)
+            _deliver(builder, own, parcel, _piece(builder, own, parcel, received, begin))
             begin += parcel.type.size
     return step_graph.producer(received)
+
+
+def _beside_source(scope: str, parcel: _Parcel) -> str:
+    """A scope of names that come where its maker's name does in alphabetical order.
+
+    TensorFlow's graph optimizer multiplies tensors of one element in the order of their names.
+    """
+    return f"{parcel.maker}/{scope}"
 
 
 def _cast_to_send(builder, scope: str, parcel: _Parcel) -> str:

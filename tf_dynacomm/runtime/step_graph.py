@@ -97,6 +97,7 @@ class Crossing:
     Attributes:
       tensor: Its name.
       source: The node that makes it.
+      maker: The node under whose name it is sent: what merely passes on a tensor is pruned.
       device: The device that reads it.
       readers: (node, input index) pairs on that device.
       level: How many times data has crossed between tasks on its way here, this time included.
@@ -106,6 +107,7 @@ class Crossing:
 
     tensor: str
     source: Node
+    maker: str
     device: str
     readers: tuple[tuple[str, int], ...]
     level: int
@@ -237,7 +239,13 @@ class StepGraph:
     def _crossing(self, tensor: str, device: str, readers: tuple[tuple[str, int], ...]) -> Crossing:
         source = self.nodes[producer(tensor)]
         level = self.level[source.name] + 1
-        return Crossing(tensor, source, device, readers, level, self.type_of(tensor))
+        maker = self._maker(source).name
+        return Crossing(tensor, source, maker, device, readers, level, self.type_of(tensor))
+
+    def _maker(self, node: Node) -> Node:
+        while node.op in _PASSING_ON and (before := self.nodes.get(producer(node.inputs[0]))):
+            node = before
+        return node
 
     def gathers(self) -> Iterator[tuple[Node, Variable]]:
         """The nodes that gather rows of a variable on its PS task, each with the variable."""
@@ -254,6 +262,7 @@ class StepGraph:
             yield from (self.variables[i] for i in node.inputs if i in self.variables)
 
 
+_PASSING_ON = frozenset(("Identity", "PreventGradient", "StopGradient"))  # Grappler prunes them.
 _GATHERS = frozenset(("ResourceGather", "ResourceGatherNd", "GatherV2"))
 _READS = frozenset(
     ("ReadVariableOp", "ResourceGather", "ResourceGatherNd", "VariableShape", "VarIsInitializedOp")
