@@ -1,7 +1,9 @@
 """Settings of all tests, and training steps traced as under a parameter-server strategy."""
 
 import dataclasses
+import gc
 import itertools
+import pathlib
 from unittest import mock
 
 import hypothesis
@@ -12,12 +14,33 @@ hypothesis.settings.register_profile("untimed", deadline=None)
 hypothesis.settings.load_profile("untimed")
 
 WORKER = "/device:CPU:0"
+_TESTS = pathlib.Path(__file__).parent
+_LONGEST = (
+    "faults/workers_test.py",
+    "cluster/variables_test.py",
+    "cluster/models_test.py",
+    "tools/train_test.py",
+    "cluster/optimizers_test.py",
+    "cluster/keras3_fit_test.py",
+)
 
 
 def pytest_collection_modifyitems(items):
-    """Lets files that start clusters go first, so that test processes end at the same time."""
-    long = {item.path for item in items if item.get_closest_marker("cluster")}
-    items.sort(key=lambda item: item.path not in long)
+    """Lets the longest files go first, so that test processes end at the same time."""
+    with_cluster = {item.path for item in items if item.get_closest_marker("cluster")}
+
+    def rank(item) -> tuple[int, bool]:
+        name = item.path.relative_to(_TESTS).as_posix()
+        place = _LONGEST.index(name) if name in _LONGEST else len(_LONGEST)
+        return place, item.path not in with_cluster
+
+    items.sort(key=rank)
+
+
+def pytest_collection_finish():
+    """Spares all later collections of garbage what has been imported: Keras 3 asks for many."""
+    gc.collect()
+    gc.freeze()
 
 
 def _ps(task: int) -> str:

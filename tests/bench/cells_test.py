@@ -1,27 +1,11 @@
+import time
+
 import pytest
 
 from tf_dynacomm.bench import cells, programs
-from tf_dynacomm.bench.workload import Cell, Rate, Settings, Workload
+from tf_dynacomm.bench.workload import Workload
 from tf_dynacomm.testbed import links as links_lib
 from tf_dynacomm.testbed.link import Link
-
-_CELL = Cell(Workload.parse("emulated:vgg19:0.0005:0.02:0.04"), 0.0, 1)
-_RATES = [Rate("100mbit", 12.5e6), Rate("50mbit", 6.25e6)]
-
-
-@pytest.mark.cluster
-def test_contenders_run_at_each_rate():
-    settings = Settings(["stock", "dynacomm"], rounds=1, steps=1, how="relay")
-
-    found = list(cells.run(_CELL, _RATES, settings))
-
-    assert [(row.rate, row.contender) for row in found] == [
-        (rate.text, name) for rate in _RATES for name in ("stock", "dynacomm")
-    ]
-    assert all(row.median_step_s > 0.99 * row.duplex_limit_s for row in found)
-    assert found[2].bound_s > found[0].bound_s
-    assert found[1].pulls >= 1
-    assert found[1].predicted_s > 0.05
 
 
 @pytest.mark.cluster
@@ -39,6 +23,9 @@ def test_worker_becomes_slow():
     with programs.running(workload, links_lib.Links(Link(), how="relay"), 2) as program:
         program.run(2)
         program.slowness.set(1, 10.0)
-        for _ in range(5):  # Some data were fetched before.
+        slow_since_s, longest_s, rounds = time.perf_counter(), 0.0, 0
+        while longest_s <= 0.99 * 1.0 and rounds < 5:  # Some data were fetched before.
             program.run(3)
-        assert program.step.intervals_s(worker=1).max() > 0.99 * 1.0
+            rounds += 1
+            longest_s = max(program.step.intervals_s(slow_since_s, worker=1), default=0.0)
+        assert longest_s > 0.99 * 1.0

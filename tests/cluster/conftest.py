@@ -1,4 +1,4 @@
-"""Real clusters for the tests, started when first asked for and shared by one test process."""
+"""A real cluster for the tests, started when first asked for, and parts of it as smaller ones."""
 
 import importlib
 from collections.abc import Iterator
@@ -14,24 +14,25 @@ from tests.cluster import training  # noqa: E402
 ClusterSpec = dict[str, list[str]]
 
 
-def _running(workers: int, ps: int) -> Iterator[ClusterSpec]:
-    with local_cluster.LocalCluster(workers=workers, ps=ps) as cluster:
+@pytest.fixture(scope="session")
+def cluster_2w2p() -> Iterator[ClusterSpec]:
+    with local_cluster.LocalCluster(workers=2, ps=2) as cluster:
         yield cluster.cluster_spec
 
 
 @pytest.fixture(scope="session")
-def cluster_1w1p() -> Iterator[ClusterSpec]:
-    yield from _running(workers=1, ps=1)
+def cluster_1w2p(cluster_2w2p) -> ClusterSpec:
+    return _part(cluster_2w2p, workers=1, ps=2)
 
 
 @pytest.fixture(scope="session")
-def cluster_1w2p() -> Iterator[ClusterSpec]:
-    yield from _running(workers=1, ps=2)
+def cluster_1w1p(cluster_2w2p) -> ClusterSpec:
+    return _part(cluster_2w2p, workers=1, ps=1)
 
 
-@pytest.fixture(scope="session")
-def cluster_2w2p() -> Iterator[ClusterSpec]:
-    yield from _running(workers=2, ps=2)
+def _part(cluster_spec: ClusterSpec, workers: int, ps: int) -> ClusterSpec:
+    """A smaller cluster: a chief tells tasks who else is in its cluster, and joins those only."""
+    return {"worker": cluster_spec["worker"][:workers], "ps": cluster_spec["ps"][:ps]}
 
 
 @pytest.fixture(scope="session", params=["tf_keras", "keras"])

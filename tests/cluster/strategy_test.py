@@ -87,12 +87,6 @@ def test_replanning_after_so_many_steps_needs_no_epoch_end(cluster_1w1p):
     assert replan.reports[0].replanned
 
 
-def test_weights_equal_stock_with_two_parameter_servers(cluster_1w2p):
-    ours = _train(programs.make_strategy(cluster_1w2p), "adam")
-    stock = _train(programs.make_strategy(cluster_1w2p, stock=True), "adam")
-    _assert_bitwise_equal(ours, stock)
-
-
 def test_scheduler_stock_schedules_nothing(cluster_1w1p):
     strategy = programs.make_strategy(cluster_1w1p, scheduler="stock")
     ours = _train(strategy, epochs=1)
@@ -128,26 +122,6 @@ def test_strategy_is_a_parameter_server_strategy_with_one_coordinator(cluster_1w
     strategy = programs.make_strategy(cluster_1w1p)
     assert isinstance(strategy, tf.distribute.ParameterServerStrategy)
     assert tf.distribute.coordinator.ClusterCoordinator(strategy) is strategy.coordinator
-
-
-def test_evaluate_and_predict_equal_stock(cluster_1w1p):
-    ours = _train(programs.make_strategy(cluster_1w1p), epochs=1)
-    stock = _train(programs.make_strategy(cluster_1w1p, stock=True), epochs=1)
-    for model in (ours, stock):
-        model.results = model.evaluate(programs.dataset_creator(), steps=8, verbose=0)
-    assert ours.results == stock.results
-    images, _ = programs.data()
-    np.testing.assert_array_equal(*(m.predict(images, verbose=0) for m in (ours, stock)))
-
-
-def test_evaluation_pulls_in_segments(cluster_1w1p):
-    strategy = programs.make_strategy(cluster_1w1p)
-    model = programs.build_cnn(strategy)
-    model.evaluate(programs.dataset_creator(), steps=2, verbose=0)
-    (step,) = strategy.coordinator.steps
-    assert not step.trains
-    assert step.plan.push == ()
-    assert len(step.plan.pull) > 1
 
 
 def test_saved_weights_load_under_the_other_strategy(cluster_1w1p, tmp_path):
@@ -197,11 +171,3 @@ def test_custom_loop_without_keras_runs_as_planned(cluster_1w1p):
     strategy.coordinator.join()
     assert strategy.coordinator.steps_finished == 5
     assert not np.array_equal(weight.numpy(), np.ones([64, 10]))
-
-
-def test_two_workers_train_together(cluster_2w2p):
-    strategy = programs.make_strategy(cluster_2w2p)
-    model = _train(strategy, epochs=2, callbacks=[tf_dynacomm.ReplanCallback()])
-    times = strategy.coordinator.training_step.times.latest()
-    assert {t.worker for t in times} == {0, 1}
-    assert model.optimizer.iterations.numpy() == 2 * _STEPS

@@ -12,6 +12,7 @@ import pytest
 
 import tf_dynacomm
 from tests.faults import runs
+from tf_dynacomm import planner
 from tf_dynacomm.profiling import capture, profiler_service
 
 pytestmark = pytest.mark.cluster
@@ -31,10 +32,22 @@ def run(cluster):
 
 
 @pytest.fixture
-def silent_address(monkeypatch):
-    """Accepts calls and never answers; they are given up early."""
-    monkeypatch.setattr(capture, "_TIMEOUT_S", 0.5)
-    monkeypatch.setattr(capture, "_RETRY_AFTER_S", 0.1)
+def short_traces(monkeypatch):
+    """Lets traces be short, even the first, which has the time of cold steps to go by."""
+    monkeypatch.setattr(planner, "_MIN_CAPTURE_S", 0.05)
+    monkeypatch.setattr(planner, "_MAX_CAPTURE_S", 0.1)
+
+
+@pytest.fixture
+def impatient(short_traces, monkeypatch):
+    """Lets traces be given up early too."""
+    monkeypatch.setattr(capture, "_TIMEOUT_S", 0.1)
+    monkeypatch.setattr(capture, "_RETRY_AFTER_S", 0.01)
+
+
+@pytest.fixture
+def silent_address():
+    """Accepts calls and never answers."""
     with socket.create_server(("127.0.0.1", 0)) as server:
         yield f"127.0.0.1:{server.getsockname()[1]}"
 
@@ -47,7 +60,7 @@ def closed_address():
 
 
 def _train(run, replan, until):
-    run.train(lambda run: runs.wait_until(until), [replan])
+    run.train(lambda run: runs.wait_until(until), [replan, runs.Pauses()])
 
 
 def _failed_twice(replan, words):
@@ -65,6 +78,7 @@ def _assert_plan_kept(run, caplog, reason):
     return warnings
 
 
+@pytest.mark.usefixtures("impatient")
 @pytest.mark.parametrize("kind", ["closed", "silent"])
 def test_a_profiler_that_does_not_answer(request, run, caplog, kind):
     address, replan = request.getfixturevalue(f"{kind}_address"), tf_dynacomm.ReplanCallback()
@@ -78,6 +92,7 @@ def _halved(trace):
     return trace[: len(trace) // 2]
 
 
+@pytest.mark.usefixtures("short_traces")
 @pytest.mark.parametrize(
     ("damage", "reason"),
     [(_halved, "not a profiler trace, or a truncated one"), (lambda trace: b"", "step")],

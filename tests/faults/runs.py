@@ -20,6 +20,7 @@ DEADLINE_S = 120.0
 _STEPS_PER_EPOCH = 100
 _MAX_EPOCHS = 2000
 _POLL_S = 0.01
+_PAUSE_S = 0.2
 
 
 class Run:
@@ -128,6 +129,14 @@ class _Until(tf_keras.callbacks.Callback):
     def on_epoch_end(self, epoch, logs=None):
         self._run.epochs += 1
         self.model.stop_training = self._over.is_set()
+
+
+class Pauses(tf_keras.callbacks.Callback):
+    """Leaves the processor to what a training waits for, such as a worker's start."""
+
+    def on_epoch_end(self, epoch, logs=None):
+        """Holds the training up."""
+        time.sleep(_PAUSE_S)
 
 
 @contextlib.contextmanager

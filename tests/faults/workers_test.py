@@ -29,7 +29,7 @@ def test_training_and_planning_go_on(request, scenario):
         goes_on.append(goes_on[0] if goes_on else _measured_after(run, replan))
         return goes_on[0]()
 
-    seen = scenario.observe(run, [replan], planned)
+    seen = scenario.observe(run, [replan, runs.Pauses()], planned)
     print(seen)
     assert seen.steps_lost == 0
     step = run.strategy.coordinator.training_step

@@ -1,4 +1,3 @@
-import json
 import pathlib
 import subprocess
 import sys
@@ -7,6 +6,7 @@ import pytest
 from absl import flags
 from absl.testing import flagsaver
 
+from tf_dynacomm.bench import rows
 from tf_dynacomm.tools import bench, command
 
 
@@ -56,24 +56,43 @@ def test_settings_follow_the_flags():
     assert settings.ps_bytes_per_s == pytest.approx(125e6)
 
 
-@pytest.mark.cluster
-def test_command_measures_and_writes(tmp_path):
-    files = {name: tmp_path / f"out.{name}" for name in ("json", "csv")}
+@pytest.fixture(scope="module")
+def measured(tmp_path_factory):
+    """What the command prints, and the files that it writes."""
+    folder = tmp_path_factory.mktemp("bench")
+    files = {name: folder / f"out.{name}" for name in ("json", "csv")}
     ran = subprocess.run(
         [
             *(sys.executable, "-m", bench.__name__),
-            "--models=emulated:vgg19:0.001:0.01:0.02",
+            "--models=emulated:vgg19:0.0005:0.02:0.04",
             "--contenders=stock,dynacomm",
-            *("--rates=100mbit", "--rounds=1", "--steps=1", "--links=relay"),
+            *("--rates=100mbit,50mbit", "--rounds=1", "--steps=1", "--links=relay"),
             *(f"--{name}={file}" for name, file in files.items()),
         ],
         capture_output=True,
         text=True,
         cwd=pathlib.Path(bench.__file__).parents[2],
     )
-
     assert ran.returncode == 0, ran.stderr
-    assert "links: relay" in ran.stdout
-    rows = json.loads(files["json"].read_text())
-    assert [row["contender"] for row in rows] == ["stock", "dynacomm"]
-    assert files["csv"].read_text().count("\n") == 3
+    return ran.stdout, files
+
+
+@pytest.mark.cluster
+def test_command_measures_contenders_at_each_rate(measured):
+    found = rows.read_json(measured[1]["json"])
+
+    assert [(row.rate, row.contender) for row in found] == [
+        (rate, name) for rate in ("100mbit", "50mbit") for name in ("stock", "dynacomm")
+    ]
+    assert all(row.median_step_s > 0.99 * row.duplex_limit_s for row in found)
+    assert found[2].bound_s > found[0].bound_s
+    assert found[1].pulls >= 1
+    assert found[1].predicted_s > 0.05
+
+
+@pytest.mark.cluster
+def test_command_tells_and_writes(measured):
+    told, files = measured
+
+    assert "links: relay" in told
+    assert files["csv"].read_text().count("\n") == 5

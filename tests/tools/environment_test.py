@@ -28,10 +28,14 @@ def test_notes_are_shown_on_request():
     assert "oneDNN" in _load(TF_CPP_MIN_LOG_LEVEL="0").stderr
 
 
-def test_what_the_user_has_set_stays():
-    done = _load("import os; print(os.environ['CUDA_VISIBLE_DEVICES'])", CUDA_VISIBLE_DEVICES="7")
+def test_what_the_user_has_set_stays(monkeypatch):
+    chosen = {"CUDA_VISIBLE_DEVICES": "7", "TF_CPP_MIN_LOG_LEVEL": "1"}
+    for name, value in chosen.items():
+        monkeypatch.setenv(name, value)
 
-    assert done.stdout == "7\n"
+    environment.load_tensorflow()
+
+    assert {name: os.environ[name] for name in chosen} == chosen
 
 
 def test_errors_are_not_hidden(capfd):

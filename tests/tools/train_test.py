@@ -18,7 +18,7 @@ import pytest
 _DEADLINE_S = 240
 # TensorFlow 2.20 tells that the chief has joined its cluster, whatever the log level.
 _ON_STDERR = r"epoch |WARNING: All log messages before absl::InitializeLog|I0000 .*Started server"
-_SMALL = ("--epochs=2", "--steps_per_epoch=40", "--batch_size=16")
+_SMALL_CLUSTER = ("--workers=1", "--ps=1")
 
 
 def _start(*arguments, tf_config=None) -> subprocess.Popen:
@@ -143,12 +143,11 @@ def test_taken_port_is_told_in_one_line(job):
     assert "Traceback" not in done.stderr
 
 
-@pytest.mark.parametrize("strategy", ["dynacomm", "stock"])
-def test_cluster_that_does_not_answer_is_told_in_one_line(strategy):
+def test_cluster_that_does_not_answer_is_told_in_one_line():
     worker, ps = _free_addresses(2)
     config = _tf_config({"worker": [worker], "ps": [ps]}, "chief")
 
-    done = _run("--connect_timeout=1", f"--strategy={strategy}", tf_config=config)
+    done = _run("--connect_timeout=1", tf_config=config)
 
     _assert_refused(done, f"--connect_timeout: No answer from {worker}, {ps} within 1 s: start")
 
@@ -169,29 +168,16 @@ def test_learns_the_digits_and_plans_from_traces(tmp_path):
 
 
 @pytest.mark.cluster
-def test_tells_about_each_epoch_and_keeps_tensorflow_quiet(tmp_path):
-    done = _run(*_SMALL, "--strategy=stock", f"--summary={tmp_path}/summary.json")
-    epochs = json.loads((tmp_path / "summary.json").read_text())["epochs"]
-
-    assert done.returncode == 0
-    assert [epoch["epoch"] for epoch in epochs] == [1, 2]
-    assert all(epoch["step_time_s"] > 0 for epoch in epochs)
-    assert done.stdout.count("  step      measured") == 2
-    assert re.search(r"test accuracy \d+\.\d+%\n$", done.stdout)
-    assert all(re.match(_ON_STDERR, line) for line in done.stderr.splitlines())
-
-
-@pytest.mark.cluster
 @pytest.mark.parametrize("signal_number", [signal.SIGINT, signal.SIGTERM])
 def test_nothing_is_left_when_it_is_ended(signal_number):
-    process = _start("--epochs=1000", "--steps_per_epoch=20")
+    process = _start(*_SMALL_CLUSTER, "--epochs=1000", "--steps_per_epoch=20")
     assert "training" in process.stdout.readline()
     servers = _servers_of(process.pid)
 
     process.send_signal(signal_number)
     done = _end(process)
 
-    assert len(servers) == 3
+    assert len(servers) == 2
     _wait_until_ended(servers)
     assert done.returncode == 128 + signal_number
     assert "Traceback" not in done.stderr
@@ -199,7 +185,7 @@ def test_nothing_is_left_when_it_is_ended(signal_number):
 
 @pytest.mark.cluster
 def test_lost_ps_is_told_and_training_goes_on_from_the_checkpoint(tmp_path):
-    arguments = ("--steps_per_epoch=40", f"--checkpoint_dir={tmp_path}")
+    arguments = (*_SMALL_CLUSTER, "--steps_per_epoch=40", f"--checkpoint_dir={tmp_path}")
     process = _start("--epochs=1000", *arguments)
     while "ckpt-2" not in str(os.listdir(tmp_path)):
         time.sleep(0.1)
@@ -217,19 +203,39 @@ def test_lost_ps_is_told_and_training_goes_on_from_the_checkpoint(tmp_path):
     assert json.loads((tmp_path / "summary.json").read_text())["epochs"] == []
 
 
-@pytest.mark.cluster
-def test_every_role_of_a_tf_config_cluster(tmp_path):
-    jobs = ("chief", "worker", "ps", "evaluator")
+@pytest.fixture(scope="module")
+def training_of_stock(tmp_path_factory):
+    """How each task of a `TF_CONFIG` cluster ended, by job, and what the chief summed up."""
+    folder, jobs = tmp_path_factory.mktemp("stock"), ("chief", "worker", "ps", "evaluator")
     addresses = _free_addresses(len(jobs))
     cluster = {job: [address] for job, address in zip(jobs, addresses, strict=True)}
-    arguments = (*_SMALL, f"--checkpoint_dir={tmp_path}")
-    processes = {job: _start(*arguments, tf_config=_tf_config(cluster, job)) for job in jobs}
-
-    chief, evaluator = _end(processes["chief"]), _end(processes["evaluator"])
+    arguments = ("--strategy=stock", "--epochs=2", "--steps_per_epoch=40", "--batch_size=16")
+    files = (f"--checkpoint_dir={folder}", f"--summary={folder}/summary.json")
+    started = {job: _start(*arguments, *files, tf_config=_tf_config(cluster, job)) for job in jobs}
+    ended = {job: _end(started[job]) for job in ("chief", "evaluator")}
     for job in ("worker", "ps"):
-        processes[job].terminate()
-        assert _end(processes[job]).returncode == 128 + signal.SIGTERM
+        started[job].terminate()
+        ended[job] = _end(started[job])
+    return ended, json.loads((folder / "summary.json").read_text())
 
-    assert (chief.returncode, evaluator.returncode) == (0, 0)
-    assert "test accuracy" in chief.stdout
-    assert "accuracy: " in evaluator.stdout
+
+@pytest.mark.cluster
+def test_every_role_of_a_tf_config_cluster(training_of_stock):
+    ended, _ = training_of_stock
+
+    assert (ended["chief"].returncode, ended["evaluator"].returncode) == (0, 0)
+    assert "accuracy: " in ended["evaluator"].stdout
+    for job in ("worker", "ps"):
+        assert ended[job].returncode == 128 + signal.SIGTERM
+
+
+@pytest.mark.cluster
+def test_tells_about_each_epoch_and_keeps_tensorflow_quiet(training_of_stock):
+    ended, summary = training_of_stock
+    chief, epochs = ended["chief"], summary["epochs"]
+
+    assert [epoch["epoch"] for epoch in epochs] == [1, 2]
+    assert all(epoch["step_time_s"] > 0 for epoch in epochs)
+    assert chief.stdout.count("  step      measured") == 2
+    assert re.search(r"test accuracy \d+\.\d+%\n$", chief.stdout)
+    assert all(re.match(_ON_STDERR, line) for line in chief.stderr.splitlines())

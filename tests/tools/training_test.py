@@ -1,6 +1,7 @@
 """Tests of `tf_dynacomm.tools.training`."""
 
 import io
+import socket
 import types
 
 import numpy as np
@@ -9,8 +10,8 @@ import tensorflow as tf
 import tf_keras
 
 import tf_dynacomm
-from tf_dynacomm import datasets
-from tf_dynacomm.tools import training
+from tf_dynacomm import cluster_config, datasets
+from tf_dynacomm.tools import command, training
 
 
 def _settings(**changes) -> training.Settings:
@@ -62,6 +63,18 @@ def test_steps_of_stock_are_the_optimizers():
     model.fit(np.ones((6, 1)), np.ones((6, 1)), batch_size=2, verbose=0)
 
     assert training._steps_finished(model)() == 3
+
+
+@pytest.mark.parametrize("strategy", ["dynacomm", "stock"])
+def test_cluster_that_does_not_answer_is_told(strategy):
+    with socket.socket() as held:  # Bound, so that nobody else takes it, and not listening.
+        held.bind(("127.0.0.1", 0))
+        silent = f"127.0.0.1:{held.getsockname()[1]}"
+        config = cluster_config.ClusterConfig({"worker": [silent], "ps": [silent]}, "chief", 0)
+        settings = _settings(strategy=strategy, strategy_kwargs={"connect_timeout_s": 0.1})
+
+        with pytest.raises(command.UserError, match=f"--connect_timeout: No answer from {silent}"):
+            training._connect(settings, config)
 
 
 def test_lost_task_is_named():
