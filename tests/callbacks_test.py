@@ -157,5 +157,7 @@ def test_neither_keras_is_imported(used, other):
 
 @pytest.mark.parametrize("replan_every", [0, -3])
 def test_replan_every_must_be_positive(replan_every):
-    with pytest.raises(ValueError, match=rf"`replan_every` \({replan_every}\) must be at least 1"):
+    with pytest.raises(
+        ValueError, match=rf"`replan_every` \({replan_every}\) must be an integer above 0"
+    ):
         callbacks.ReplanCallback(replan_every=replan_every)

@@ -278,9 +278,11 @@ def test_closing_stops_the_planner(make):
     assert scripted.stops == 1
 
 
-@pytest.mark.parametrize("every_steps", [0, -1])
+@pytest.mark.parametrize("every_steps", [0, -1, 1.5])
 def test_every_steps_must_be_positive(every_steps):
-    with pytest.raises(ValueError, match=rf"`every_steps` \({every_steps}\) must be at least 1"):
+    with pytest.raises(
+        ValueError, match=rf"`every_steps` \({every_steps}\) must be an integer above 0"
+    ):
         replan.Replanner(None, every_steps=every_steps)
 
 

@@ -72,7 +72,7 @@ class ReplanCallback(Callback):
       reports: The reports of the training's epochs so far.
 
     Raises:
-      ValueError: If `replan_every` is less than 1.
+      ValueError: If `replan_every` is no integer above 0.
     """
 
     def __init__(
@@ -85,8 +85,10 @@ class ReplanCallback(Callback):
         on_report: Callable[[epoch_report.EpochReport], None] | None = None,
     ):
         super().__init__()
-        if replan_every is not None and replan_every < 1:
-            raise ValueError(f"`replan_every` ({replan_every}) must be at least 1, or None.")
+        if replan_every is not None and not (isinstance(replan_every, int) and replan_every >= 1):
+            raise ValueError(
+                f"`replan_every` ({replan_every}) must be an integer above 0, or None."
+            )
         self._logdir = logdir
         self._replan_every = replan_every
         self._min_gain = min_gain

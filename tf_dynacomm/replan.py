@@ -61,7 +61,7 @@ class Replanner:
         beside the checkpoints say. A training that is started again begins with them.
 
     Raises:
-      ValueError: If `every_steps` is less than 1, or `strategy` is of another kind.
+      ValueError: If `every_steps` is no integer above 0, or `strategy` is of another kind.
     """
 
     def __init__(
@@ -73,8 +73,8 @@ class Replanner:
         min_gain: float = 0.01,
         plan_dir: str | pathlib.Path | None = None,
     ):
-        if every_steps is not None and every_steps < 1:
-            raise ValueError(f"`every_steps` ({every_steps}) must be at least 1, or None.")
+        if every_steps is not None and not (isinstance(every_steps, int) and every_steps >= 1):
+            raise ValueError(f"`every_steps` ({every_steps}) must be an integer above 0, or None.")
         if not hasattr(strategy, "plans_itself"):
             kind = type(strategy).__name__
             raise ValueError(f"`strategy` ({kind}) must be a DynaCommStrategy.")

@@ -44,7 +44,9 @@ class DynaCommStrategy(tf.distribute.ParameterServerStrategy):
 
     Raises:
       ValueError: If `scheduler` is unknown, or `plan` comes with `scheduler="stock"`.
-      TypeError: If `plan` is no `Plan`.
+      ValueError: If the cluster has no worker or no parameter server.
+      ValueError: If `connect_timeout_s` is not above 0.
+      TypeError: If `cluster_resolver` is no `ClusterResolver`, or `plan` no `Plan`.
       TimeoutError: If the cluster does not answer in time.
     """
 
@@ -58,6 +60,9 @@ class DynaCommStrategy(tf.distribute.ParameterServerStrategy):
         connect_timeout_s: float = 60.0,
     ):
         _check(scheduler, plan)
+        _check_cluster(cluster_resolver)
+        if not connect_timeout_s > 0:
+            raise ValueError(f"`connect_timeout_s` ({connect_timeout_s}) must be above 0.")
         self._scheduler = scheduler
         self._plans_itself = plan is None and scheduler != STOCK
         _ensure_inter_op_threads()
@@ -121,6 +126,17 @@ def _check(scheduler: str, plan: plan_lib.Plan | None) -> None:
         raise TypeError(f"`plan` ({plan!r}) must be a Plan; Plan.load reads one from a file.")
     if plan is not None and scheduler == STOCK:
         raise ValueError('`plan` must be None with `scheduler` "stock", which follows no plan.')
+
+
+def _check_cluster(resolver: tf.distribute.cluster_resolver.ClusterResolver) -> None:
+    if not isinstance(resolver, tf.distribute.cluster_resolver.ClusterResolver):
+        raise TypeError(f"`cluster_resolver` ({resolver!r}) must be a ClusterResolver.")
+    jobs = resolver.cluster_spec().as_dict()
+    if missing := [job for job in ("worker", "ps") if not jobs.get(job)]:
+        raise ValueError(
+            f"`cluster_resolver` (jobs: {', '.join(jobs) or 'none'}) must name at least one "
+            f"{' and one '.join(missing)}; TF_CONFIG is where TFConfigClusterResolver reads them."
+        )
 
 
 def _without_evaluator(
