@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-import os
-import signal
+import subprocess
 import threading
 import time
 from collections.abc import Callable
@@ -142,11 +141,9 @@ def _set_rate(cluster: local_cluster.LocalCluster, bytes_per_s: float) -> None:
 
 
 def _pause(pid: int, seconds: float) -> None:
-    os.kill(pid, signal.SIGSTOP)
-    try:
-        time.sleep(seconds)
-    finally:
-        os.kill(pid, signal.SIGCONT)
+    """Stops a process for a while, by another one: TensorFlow may hold up all threads of this."""
+    script = f"kill -STOP {pid}; sleep {seconds}; kill -CONT {pid}"
+    subprocess.run(["sh", "-c", script], check=True)
 
 
 def scenarios(stopped_s: float = 3.0, cut_s: float = 3.0) -> tuple[Scenario, ...]:
