@@ -118,7 +118,7 @@ def test_no_plan_is_made_while_a_worker_does_not_answer():
     step = _step()
     step.longest_under_way_s = lambda: 30.0
     proposed = types.SimpleNamespace(step=step)
-    decision = policy.Decision(proposed, {0: _PLAN})
+    decision = policy.Decision(proposed, {0: _PLAN}, None)
     with pytest.raises(trace.TraceError, match=r"at one step for 30\.0 s: no plan is made"):
         _planner(_strategy())._load(decision)
 

@@ -257,7 +257,8 @@ class Step:
 
     def longest_under_way_s(self) -> float:
         """Seconds since the first of the steps that are under way began; 0.0 if there are none."""
-        return time.perf_counter() - min(self._begun_s.copy().values(), default=time.perf_counter())
+        now_s = time.perf_counter()
+        return now_s - min(self._begun_s.copy().values(), default=now_s)
 
     def intervals_s(
         self, since_s: float = 0.0, worker: int | None = None, plan=step_times.ANY
