@@ -23,6 +23,16 @@ class Remote(tf.distribute.coordinator.RemoteValue):
         return self._function(*self._args)
 
 
+def _traced(dataset_fn):
+    """A function of datasets, traced on the chief as TensorFlow does for workers."""
+
+    def trace():
+        dataset_fn(tf.distribute.InputContext(2))
+
+    tf.function(trace, autograph=False).get_concrete_function()
+    return dataset_fn
+
+
 @pytest.fixture
 def strategy():
     """Has two workers. `strategy.coordinator.scheduled` counts what has been scheduled."""
@@ -36,6 +46,6 @@ def strategy():
     coordinator.schedule.side_effect = schedule
     strategy = tf.distribute.OneDeviceStrategy("/cpu:0")
     strategy.coordinator = coordinator
-    strategy.distribute_datasets_from_function = lambda dataset_fn: dataset_fn
+    strategy.distribute_datasets_from_function = _traced
     strategy.tasks = types.SimpleNamespace(workers=("a", "b"))
     return strategy

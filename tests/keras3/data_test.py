@@ -90,6 +90,20 @@ def test_workers_read_datasets_and_functions_themselves(strategy):
     assert _reader(strategy, lambda context: _numbers(), steps=5) is data.WorkerBatches
 
 
+def test_the_chief_runs_a_function_only_to_count_what_it_gives(strategy):
+    """With a number of steps it is traced for the workers, and no more."""
+    readers = []
+
+    def dataset_fn(context):
+        readers.append(context.num_input_pipelines)
+        return _numbers()
+
+    data.on_workers(strategy, dataset_fn, steps=5)
+    assert readers == [2]
+    data.on_workers(strategy, dataset_fn, steps=None)
+    assert readers == [2, 1, 2]
+
+
 def test_the_chief_reads_what_only_runs_here(strategy):
     python = _numbers().map(lambda n: tf.py_function(lambda n: n, [n], tf.int64))
     assert _reader(strategy, python, steps=5) is data.ChiefBatches

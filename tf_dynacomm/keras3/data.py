@@ -191,7 +191,8 @@ def on_workers(strategy, x, *, steps: int | None, **options) -> Adapter:
       TypeError: If a function does not take a context or does not return a dataset.
     """
     if is_input_function(x):
-        dataset = on_chief_dataset(x)
+        # With a number of steps there is nothing to count, and the chief need not open the files.
+        dataset = None if steps else on_chief_dataset(x)
         num_batches = None if steps else _finite(dataset, "steps_per_epoch")
         if steps or num_batches:
             repeated = strategy.distribute_datasets_from_function(
