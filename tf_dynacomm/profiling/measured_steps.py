@@ -107,8 +107,10 @@ class StepReader:
     ):
         self._worker, self._ps, self._layers, self._plan = worker, ps, layers, plan
         self._names = compute.NameTable(graph)
-        self._rows = rows.find(graph, attribution.attribute(graph, layers))
-        self._parts = attribution.attribute(graph, layers, self._rows.gradients)
+        self._parts = attribution.attribute(graph, layers)
+        self._rows = rows.find(graph, self._parts)
+        if self._rows.gradients:
+            self._parts = attribution.attribute(graph, layers, self._rows.gradients)
         self._applied = applies.layers_applied(graph, layers)
         self._tensors = stock.tensors(graph, layers)
         self.offsets = transfers.clock_offsets(worker, ps)
