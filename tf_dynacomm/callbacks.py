@@ -85,10 +85,7 @@ class ReplanCallback(Callback):
         on_report: Callable[[epoch_report.EpochReport], None] | None = None,
     ):
         super().__init__()
-        if replan_every is not None and not (isinstance(replan_every, int) and replan_every >= 1):
-            raise ValueError(
-                f"`replan_every` ({replan_every}) must be an integer above 0, or None."
-            )
+        replan.check_interval("replan_every", replan_every)
         self._logdir = logdir
         self._replan_every = replan_every
         self._min_gain = min_gain

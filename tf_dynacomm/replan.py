@@ -73,8 +73,7 @@ class Replanner:
         min_gain: float = 0.01,
         plan_dir: str | pathlib.Path | None = None,
     ):
-        if every_steps is not None and not (isinstance(every_steps, int) and every_steps >= 1):
-            raise ValueError(f"`every_steps` ({every_steps}) must be an integer above 0, or None.")
+        check_interval("every_steps", every_steps)
         if not hasattr(strategy, "plans_itself"):
             kind = type(strategy).__name__
             raise ValueError(f"`strategy` ({kind}) must be a DynaCommStrategy.")
@@ -242,6 +241,16 @@ class Replanner:
             {worker: step.plan_of(worker) for worker in range(len(self._strategy.tasks.workers))},
             {worker: proposed.measurement.costs for worker, proposed in workers},
         )
+
+
+def check_interval(name: str, steps: int | None) -> None:
+    """Checks an argument that says after how many steps to plan anew.
+
+    Raises:
+      ValueError: If it is no integer above 0, nor `None`.
+    """
+    if steps is not None and not (isinstance(steps, int) and steps >= 1):
+        raise ValueError(f"`{name}` ({steps}) must be an integer above 0, or None.")
 
 
 def _save(decision: policy_lib.Decision, logdir: pathlib.Path, epoch: str) -> None:
