@@ -94,7 +94,8 @@ class Replanner:
         self._unplanned: str | None = None  # Why no trace has been planned from so far.
         self._plan_dir = None if plan_dir is None or not self.active else pathlib.Path(plan_dir)
         if self._plan_dir is not None:
-            kept = kept_plans.load(self._plan_dir, len(strategy.tasks.workers))
+            workers = len(strategy.tasks.workers)
+            kept = kept_plans.load(self._plan_dir, workers, strategy.scheduler)
             strategy.coordinator.begin_with(kept)
 
     @property
