@@ -12,6 +12,8 @@ import itertools
 import json
 from collections.abc import Sequence
 
+import numpy as np
+
 from benchmarks import results
 from tf_dynacomm.bench import contenders, plot, rows
 from tf_dynacomm.tools import quantities
@@ -26,6 +28,11 @@ _GRID_NOTE = """\
 Ratios are medians over the rounds. *bound* is the model's best step of the paper's kind if
 transmissions cost their bytes only; *duplex* what computation, the way down or the way up takes by
 itself."""
+
+_OVERHEADS_NOTE = """\
+*pulls*, *pushes*: to find their segments. *waiting*: Δt and the push of layer 1, in which a worker
+has nothing else to do. *traced*: by how much an epoch takes longer in which a trace is taken, read
+and planned from."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -64,6 +71,29 @@ class Point:
     elapsed_s: float
 
 
+@dataclasses.dataclass(frozen=True)
+class Overhead:
+    """What planning costs a model's training.
+
+    Attributes:
+      model: Its specification.
+      layers: Its number of layers.
+      schedule_pulls_s: Seconds to find the segments of pulls.
+      schedule_pushes_s: Seconds to find those of pushes.
+      waiting_s: Seconds for which a worker waits for its last push: Δt and that of layer 1.
+      epoch_s: Seconds of an epoch without a trace.
+      traced_share: By which share of it an epoch takes longer in which a plan is made from a trace.
+    """
+
+    model: str
+    layers: int
+    schedule_pulls_s: float
+    schedule_pushes_s: float
+    waiting_s: float
+    epoch_s: float
+    traced_share: float
+
+
 def keep(name: str, kept: Sequence) -> None:
     """Keeps an experiment's rows or moments, and writes `RESULTS.md`."""
     path = _path(name)
@@ -95,6 +125,8 @@ def write() -> None:
             plot.write(path.with_suffix(".png"), cells)
         elif kept and "accuracy" in kept[0]:
             tables.append(points_table(name, [Point(**point) for point in kept]))
+        elif kept and "traced_share" in kept[0]:
+            tables.append(overheads_table(name, [Overhead(**overhead) for overhead in kept]))
         elif kept and "epoch" in kept[0]:
             tables.append(moments_table(name, [Moment(**moment) for moment in kept]))
     results.write("results", "Measured on the testbed", _INTRODUCTION, tables)
@@ -133,14 +165,18 @@ def _line(cell: Sequence[rows.Row], shown: Sequence[str]) -> tuple[results.Cell,
 
 
 def moments_table(name: str, kept: Sequence[Moment]) -> results.Table:
-    """One line for each epoch of each run."""
+    """One line for each epoch of each run, beside the same epoch of the first run."""
     workers = range(len(kept[0].step_s))
-    header = ("run", "epoch", *(f"worker {w} [s]" for w in workers), "pulls", "pushes")
+    first = kept[0].run
+    steps_s = {moment.epoch: moment.step_s for moment in kept if moment.run == first}
+    header = ("run", "epoch", *(f"worker {w} [s]" for w in workers))
+    header += (*(f"/{first}" for _ in workers), "pulls", "pushes")
     lines = tuple(
         (
             moment.run,
             f"{moment.epoch}",
             *moment.step_s,
+            *np.divide(moment.step_s, steps_s[moment.epoch]).tolist(),
             ", ".join(map(str, moment.pulls)),
             ", ".join(map(str, moment.pushes)),
         )
@@ -160,6 +196,25 @@ def points_table(name: str, kept: Sequence[Point]) -> results.Table:
         times_s = (of[run].elapsed_s for run in runs)
         lines.append((f"{epoch}", *(of[run].accuracy for run in runs), *times_s))
     return results.Table(f"{name}: of the training data", header, tuple(lines), form=".4f")
+
+
+def overheads_table(name: str, kept: Sequence[Overhead]) -> results.Table:
+    """One line for each model."""
+    header = ("model", "layers", "pulls [ms]", "pushes [ms]", "waiting [ms]")
+    header += ("epoch [s]", "traced [%]")
+    lines = tuple(
+        (
+            one.model,
+            f"{one.layers}",
+            one.schedule_pulls_s * 1e3,
+            one.schedule_pushes_s * 1e3,
+            one.waiting_s * 1e3,
+            one.epoch_s,
+            one.traced_share * 100,
+        )
+        for one in kept
+    )
+    return results.Table(f"{name}: of scheduling and of profiling", header, lines, _OVERHEADS_NOTE)
 
 
 def _path(name: str):

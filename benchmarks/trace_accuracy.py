@@ -13,7 +13,6 @@ import math
 import pathlib
 import statistics
 import tempfile
-import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 
@@ -206,46 +205,13 @@ def overhead() -> list[results.Table]:
     for name in _TRACED.value:
         workload = trace_programs.workload(name)
         with trace_programs.running(workload) as program:
-            kept = _alternate(program)
+            kept = trace_programs.epochs(program, _EPOCH_STEPS.value, _ROUNDS.value)
             more = [_off(*pair) for pair in zip(kept["without"], kept["with"], strict=True)]
             medians_s = [statistics.median(times_s) for times_s in kept.values()]
             rows.append((workload.model, *medians_s, statistics.median(more), min(more), max(more)))
     header = ("model", "without [s]", "with [s]", "more [%]", "least", "most")
     title = f"One trace in an epoch of {_EPOCH_STEPS.value} steps; {_ROUNDS.value} rounds"
     return [results.Table(title, header, tuple(rows), _OVERHEAD_NOTE)]
-
-
-def _alternate(program) -> dict[str, list[float]]:
-    """Seconds of epochs without and with a trace, in turn."""
-    turns = {"without": lambda program: None, "with": _plan}
-    found = {name: [] for name in turns}
-    for number in range(_ROUNDS.value):
-        for name in list(turns)[:: -1 if number % 2 else 1]:
-            found[name].append(_epoch_s(program, turns[name]))
-    return found
-
-
-def _epoch_s(program, meanwhile: Callable) -> float:
-    """Seconds of an epoch, in which something is done on another thread."""
-    thread = threading.Thread(target=meanwhile, args=(program,))
-    begin_s = time.perf_counter()
-    program.schedule(_EPOCH_STEPS.value)
-    thread.start()
-    program.strategy.coordinator.join()
-    seconds = time.perf_counter() - begin_s
-    thread.join()
-    return seconds
-
-
-def _plan(program) -> None:
-    """Plans anew from a trace, as training does."""
-    from tf_dynacomm.profiling import capture
-
-    step_s = float(np.median(program.step.intervals_s()))
-    captured = capture.capture(
-        program.strategy.tasks, max(trace_programs.TRACED_STEPS * step_s, 0.2)
-    )
-    schedulers.get("dynacomm")(trace_programs.read(program, captured).costs)
 
 
 def parsing() -> list[results.Table]:

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import contextlib
 import pathlib
+import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
 from absl import flags
 
+from tf_dynacomm import schedulers
 from tf_dynacomm.bench import workload as workload_lib
 from tf_dynacomm.testbed import link as link_lib
 
@@ -120,3 +122,36 @@ def read(
 
     step, worker = program.step, captured.workers[0]
     return measure.measure(worker, captured.ps, step.graph, step.layers, step.plan, prior)
+
+
+def epochs(program: programs.Program, steps: int, rounds: int) -> dict[str, list[float]]:
+    """Seconds of epochs without and with a trace that is planned from; they take turns."""
+    found = {name: [] for name in _MEANWHILE}
+    for number in range(rounds):
+        for name in list(found)[:: -1 if number % 2 else 1]:
+            found[name].append(_epoch_s(program, steps, _MEANWHILE[name]))
+    return found
+
+
+def _epoch_s(program: programs.Program, steps: int, meanwhile: Callable) -> float:
+    """Seconds of an epoch, in which something is done on another thread."""
+    thread = threading.Thread(target=meanwhile, args=(program,))
+    begin_s = time.perf_counter()
+    program.schedule(steps)
+    thread.start()
+    program.strategy.coordinator.join()
+    seconds = time.perf_counter() - begin_s
+    thread.join()
+    return seconds
+
+
+def _plan(program: programs.Program) -> None:
+    """Plans anew from a trace, as training does."""
+    from tf_dynacomm.profiling import capture
+
+    step_s = float(np.median(program.step.intervals_s()))
+    captured = capture.capture(program.strategy.tasks, max(TRACED_STEPS * step_s, MIN_CAPTURE_S))
+    schedulers.get("dynacomm")(read(program, captured).costs)
+
+
+_MEANWHILE: dict[str, Callable] = {"without": lambda program: None, "with": _plan}

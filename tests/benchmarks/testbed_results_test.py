@@ -76,3 +76,20 @@ def test_accuracies_stand_side_by_side():
     table = testbed_results.points_table("accuracy", points)
     assert table.header == ("epoch", "stock", "dynacomm", "stock [s]", "dynacomm [s]")
     assert table.rows == (("1", 0.5, 0.75, 10.0, 10.0), ("2", 0.5, 0.75, 20.0, 20.0))
+
+
+def test_epochs_stand_beside_those_of_the_first_run():
+    moments = [
+        testbed_results.Moment(run, epoch, [step_s], [3], [2])
+        for run, step_s in (("fixed plan", 0.5), ("re-planned", 0.4))
+        for epoch in (1, 2)
+    ]
+    table = testbed_results.moments_table("steady", moments)
+    assert [row[3] for row in table.rows] == pytest.approx([1.0, 1.0, 0.8, 0.8])
+
+
+def test_overheads_are_in_milliseconds_and_percent():
+    overhead = testbed_results.Overhead("vgg19", 19, 0.001, 0.002, 0.003, 15.0, 0.01)
+
+    table = testbed_results.overheads_table("overheads", [overhead])
+    assert table.rows[0] == ("vgg19", "19", 1.0, 2.0, 3.0, 15.0, 1.0)
