@@ -235,3 +235,21 @@ def test_the_second_forward_pass_of_a_step_of_two_updates_is_forward(make_progra
     (grad,) = (n for n in _of_type(traced, "TanhGrad") if n in traced.graph.live)
     assert parts[grad] == (B, 1)
     assert [parts[n] for n in _of_type(traced, "ReluGrad")] == [(B, 2), (B, 1)]
+
+
+def test_what_is_only_reported_of_gradients_is_backward(make_program):
+    """As the norm of all gradients, or a sleep that only control edges tie to what follows."""
+    program = make_program()
+    first, last = (program.variable(f"{name}/kernel", tf.eye(4)) for name in ("first", "last"))
+
+    def step(x):
+        with tf.GradientTape() as tape:
+            loss = tf.reduce_mean((tf.nn.relu(x @ first) @ last) ** 2)
+        gradients = tape.gradient(loss, [first, last])
+        program.descend([first, last], gradients)
+        return loss, tf.nn.l2_loss(gradients[1]), tf.nn.tanh(tf.add_n(gradients)), tf.nn.elu(loss)
+
+    traced = program.trace(step)
+    parts = _parts(traced)
+    found = {op: [parts[n] for n in _of_type(traced, op)] for op in ("L2Loss", "Tanh", "Elu")}
+    assert found == {"L2Loss": [(B, 2)], "Tanh": [(B, 1)], "Elu": [(F, 2)]}

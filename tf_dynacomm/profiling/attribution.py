@@ -11,7 +11,7 @@ Names play no part in it, so that every Keras version and custom loop is read al
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from tf_dynacomm.runtime import layers as layers_lib
 from tf_dynacomm.runtime import step_graph
@@ -41,8 +41,10 @@ def attribute(
       row_gradients: The tensors that change rows of embeddings, and the layers that they count for.
 
     Operations that need no parameter, such as those of the input pipeline, belong to no part: they
-    need not wait for any pull. Gradients may come through layers above all that the step trains, as
-    in a GAN; the backward pass of those is then part of the highest trained layer's.
+    need not wait for any pull. What leads to no gradient, as the norm of all gradients that is only
+    reported, belongs to the backward pass if it needs something of it. Gradients may come through
+    layers above all that the step trains, as in a GAN; the backward pass of those is then part of
+    the highest trained layer's.
     """
     needs = _highest_needed(graph, layers)
     gradients = _gradients(layers) | (row_gradients or {})
@@ -53,11 +55,20 @@ def attribute(
     behind_loss = [n for n in serves if needs[n] >= through[n]]
     reported = _reported(graph, len(layers), gradients, needs)
     backward = _backward(behind_loss, reported, needs, serves)
-    return {
-        name: Part(BACKWARD, serves[name]) if name in backward else Part(FORWARD, needs[name])
-        for name, node in graph.nodes.items()
-        if node.task == step_graph.WORKER and needs[name]
-    }
+    found: dict[str, Part] = {}
+    for name, node in graph.nodes.items():
+        if node.task == step_graph.WORKER and needs[name]:
+            layer = serves[name] if name in backward else None
+            if name not in serves:
+                layer = _lowest_backward(found, map(step_graph.producer, node.inputs))
+            found[name] = Part(BACKWARD, layer) if layer else Part(FORWARD, needs[name])
+    return found
+
+
+def _lowest_backward(found: Mapping[str, Part], names: Iterable[str]) -> int | None:
+    """The lowest layer of nodes of the backward pass: the part of it that comes last."""
+    parts = (found[name] for name in names if name in found)
+    return min((part.layer for part in parts if part.phase == BACKWARD), default=None)
 
 
 def _gradients(layers) -> dict[str, int]:

@@ -24,6 +24,7 @@ from tensorflow.core.framework import dataset_options_pb2
 
 _TRACE = 1e-20  # Small enough to change nothing; but what is multiplied by it has to be there.
 _US = 1e6
+_BESIDE_S = 0.4e-3  # From the reading of the clock to the sleep, and from its end to the waking.
 
 
 @dataclasses.dataclass(frozen=True)
@@ -174,14 +175,13 @@ def _sleep_until(clock: tf.Tensor) -> tf.Tensor:
     The operation that sleeps is `IteratorGetNextSync`, which a trace shows with its duration, as it
     does not show asynchronous ones.
     """
-    with tf.control_dependencies([clock]):
-        rest_s = tf.maximum(clock[0] - tf.timestamp(), 0.0)
-    sleeping = tf.raw_ops.SleepDataset(
-        input_dataset=tf.raw_ops.TensorDataset(components=[clock], output_shapes=[clock.shape]),
-        sleep_microseconds=tf.cast(rest_s * _US, tf.int64),
-        **_type(clock),
-    )
+    element = tf.raw_ops.TensorDataset(components=[clock], output_shapes=[clock.shape])
     iterator = tf.raw_ops.AnonymousIteratorV3(**_type(clock))
+    with tf.control_dependencies([element, iterator]):  # What takes time comes before it is read.
+        rest_s = tf.maximum(clock[0] - tf.timestamp() - _BESIDE_S, 0.0)
+    sleeping = tf.raw_ops.SleepDataset(
+        input_dataset=element, sleep_microseconds=tf.cast(rest_s * _US, tf.int64), **_type(clock)
+    )
     bare = tf.raw_ops.OptionsDataset(
         input_dataset=sleeping, serialized_options=_BARE, **_type(clock)
     )
