@@ -32,20 +32,40 @@ def write(path: str | os.PathLike, kind: str, version: int, content: Mapping[str
 
 
 def write_text(path: str | os.PathLike, text: str) -> None:
-    """Writes a file whole or not at all; what is no file, such as `/dev/stdout`, is written to.
+    """Writes a file of text as `whole` does.
+
+    Raises:
+      OSError: If it cannot be written.
+    """
+    with whole(path) as part:
+        part.write_bytes(text.encode())
+
+
+@contextlib.contextmanager
+def whole(path: str | os.PathLike) -> Iterator[pathlib.Path]:
+    """Has a file written whole or not at all; what is none, as `/dev/stdout`, is written to itself.
 
     A link is replaced and not followed, so that nothing is written outside of its folder.
+
+        with files.whole("plan.svg") as part:
+            picture.savefig(part, format="svg")
+
+    Args:
+      path: The file.
+
+    Yields:
+      What is to be written; it takes the file's place if the block does not raise.
 
     Raises:
       OSError: If it cannot be written.
     """
     path = pathlib.Path(path)
     if _is_device(path):
-        path.write_text(text, encoding="utf-8")
+        yield path
         return
     part = path.with_name(f".{path.name}.{uuid.uuid4().hex}")
     try:
-        part.write_text(text, encoding="utf-8")
+        yield part
         part.replace(path)
     finally:
         part.unlink(missing_ok=True)

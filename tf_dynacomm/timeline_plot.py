@@ -5,8 +5,10 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import os
+import pathlib
 from collections.abc import Iterator, Mapping, Sequence
 
+from tf_dynacomm import files
 from tf_dynacomm import timeline as timeline_lib
 
 _COLORS = {
@@ -64,7 +66,8 @@ def write(path: str | os.PathLike, timelines: Mapping[str, timeline_lib.Timeline
         _Panel(panel, step, scale).draw(title, first_s)
     _draw_axis(panels[-1], scale)
     _draw_legend(picture, any(step.costs.apply_s.any() for step in timelines.values()))
-    picture.savefig(path, dpi=160)
+    with files.whole(path) as part:
+        picture.savefig(part, dpi=160, format=pathlib.Path(path).suffix[1:] or "png")
 
 
 @dataclasses.dataclass(frozen=True)

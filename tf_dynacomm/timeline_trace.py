@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 import os
-import pathlib
 from collections.abc import Iterator, Mapping, Sequence
 
+from tf_dynacomm import files
 from tf_dynacomm import timeline as timeline_lib
 
 _MICROSECONDS = 1e6
@@ -35,7 +35,7 @@ def write(
         process = [*_lane_names(title, timeline), *_events(timeline)]
         events += [{**event, "pid": pid} for event in process]
     content = {"traceEvents": events, "displayTimeUnit": "ms"}
-    pathlib.Path(path).write_text(json.dumps(content, indent=1), encoding="utf-8")
+    files.write_text(path, json.dumps(content, indent=1))
 
 
 def _lanes(timeline: timeline_lib.Timeline) -> list[str]:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import itertools
 import os
+import pathlib
 from collections.abc import Sequence
 
+from tf_dynacomm import files
 from tf_dynacomm.bench import contenders, rows
 
 _COLORS = {"computation": "#3a9d6e", "overlap": "#8fc9ac", "communication": "#d9746a"}
@@ -44,7 +46,8 @@ def write(path: str | os.PathLike, all_rows: Sequence[rows.Row]) -> None:
             _draw(panel, cell)
     handles, labels = picture.axes[0].get_legend_handles_labels()
     picture.legend(handles, labels, frameon=False, fontsize=8, ncols=4, loc="outside upper center")
-    picture.savefig(path, dpi=150)
+    with files.whole(path) as part:
+        picture.savefig(part, dpi=150, format=pathlib.Path(path).suffix[1:] or "png")
 
 
 def _cell(row: rows.Row) -> tuple:

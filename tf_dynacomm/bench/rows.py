@@ -11,8 +11,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from tf_dynacomm import costs as costs_lib
+from tf_dynacomm import files, schedulers, timeline
 from tf_dynacomm import plan as plan_lib
-from tf_dynacomm import schedulers, timeline
 from tf_dynacomm.bench import contenders
 
 
@@ -160,8 +160,8 @@ def write_json(path: str | os.PathLike, rows: Sequence[Row]) -> None:
     Raises:
       OSError: The file cannot be written.
     """
-    with open(path, "w", encoding="utf-8") as file:
-        json.dump([dataclasses.asdict(row) for row in rows], file, indent=1, allow_nan=False)
+    content = [dataclasses.asdict(row) for row in rows]
+    files.write_text(path, json.dumps(content, indent=1, allow_nan=False))
 
 
 def read_json(path: str | os.PathLike) -> list[Row]:
@@ -184,7 +184,7 @@ def write_csv(path: str | os.PathLike, rows: Sequence[Row]) -> None:
     Raises:
       OSError: The file cannot be written.
     """
-    with open(path, "w", encoding="utf-8", newline="") as file:
+    with files.whole(path) as part, part.open("w", encoding="utf-8", newline="") as file:
         writer = csv.DictWriter(file, [field.name for field in dataclasses.fields(Row)])
         writer.writeheader()
         writer.writerows(dataclasses.asdict(row) for row in rows)

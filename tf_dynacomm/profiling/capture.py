@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import os
 import pathlib
 import threading
 import time
@@ -11,6 +10,7 @@ from collections.abc import Mapping, Sequence
 
 from absl import logging
 
+from tf_dynacomm import files
 from tf_dynacomm.profiling import profiler_service, trace, trace_files
 
 _TIMEOUT_S = 20.0
@@ -122,9 +122,8 @@ def _save(spaces: Mapping[str, bytes], logdir: pathlib.Path) -> pathlib.Path | N
         folder.mkdir(parents=True, exist_ok=True)
         for address, space in spaces.items():
             file = folder / f"{address.replace(':', '_')}{trace_files.XPLANE}"
-            part = file.with_suffix(".part")
-            part.write_bytes(space)
-            os.replace(part, file)
+            with files.whole(file) as part:
+                part.write_bytes(space)
     except OSError as e:
         logging.warning("The trace cannot be written to %s: %s.", folder, e.strerror)
         return None

@@ -6,10 +6,9 @@ import csv
 import json
 import math
 import os
-import pathlib
 from collections.abc import Sequence
 
-from tf_dynacomm import timeline, timeline_plot, timeline_trace
+from tf_dynacomm import files, timeline, timeline_plot, timeline_trace
 from tf_dynacomm.profiling import analysis as analysis_lib
 from tf_dynacomm.profiling import measured_timeline
 from tf_dynacomm.tools import inspect_tables
@@ -35,7 +34,7 @@ def write_json(path: str | os.PathLike, analyses: Sequence[analysis_lib.Analysis
     """
     content = {"workers": [_worker(analysis) for analysis in analyses]}
     text = json.dumps(content, indent=1, allow_nan=False)
-    pathlib.Path(path).write_text(f"{text}\n", encoding="utf-8")
+    files.write_text(path, f"{text}\n")
 
 
 def write_csv(path: str | os.PathLike, analyses: Sequence[analysis_lib.Analysis]) -> None:
@@ -44,7 +43,7 @@ def write_csv(path: str | os.PathLike, analyses: Sequence[analysis_lib.Analysis]
     Raises:
       OSError: If the file cannot be written.
     """
-    with pathlib.Path(path).open("w", newline="", encoding="utf-8") as file:
+    with files.whole(path) as part, part.open("w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file)
         writer.writerow(_COLUMNS)
         for analysis in analyses:
