@@ -113,16 +113,6 @@ def test_a_training_that_failed_leaves_nothing_running(monkeypatch):
     assert not _planner_threads()
 
 
-def test_no_plan_is_made_while_a_worker_does_not_answer():
-    """TensorFlow would hold up the chief, and so all workers."""
-    step = _step()
-    step.longest_under_way_s = lambda: 30.0
-    proposed = types.SimpleNamespace(step=step)
-    decision = policy.Decision(proposed, {0: _PLAN}, None)
-    with pytest.raises(trace.TraceError, match=r"at one step for 30\.0 s: no plan is made"):
-        _planner(_strategy())._load(decision)
-
-
 class _Trial:
     """A trial that takes until it is told to end."""
 

@@ -26,7 +26,6 @@ _POLL_S = 0.01
 # Steps that fail for so long have ended the training, or it waits for a lost worker.
 _FAILING_S = 5.0
 _GIVE_UP_LOADING_S = 10.0
-_STALLED_STEPS, _STALLED_S = 10, 1.0
 # Each leaves its part on the parameter servers, which TensorFlow frees only when the chief ends.
 _MAX_FUNCTIONS = 16
 
@@ -242,23 +241,12 @@ class Planner:
         """Makes the workers load the functions for their new plans, all at the same time.
 
         What is neither in force nor to be goes first, so that none keeps more than it must.
-
-        Raises:
-          trace.TraceError: A worker does not answer. TensorFlow tells every worker of a new
-            function, and holds up all threads of the chief until the last has heard of it.
         """
         step = decision.proposal.step
-        step_s = float(np.median(step.intervals_s()))
         if decision.plans:
-            under_way_s = step.longest_under_way_s()
-            if under_way_s > max(_STALLED_S, _STALLED_STEPS * step_s):
-                raise trace.TraceError(
-                    f"A worker has been at one step for {under_way_s:.1f} s: no plan is made until "
-                    "it answers."
-                )
             self._decided.set()
             step.forget_unused(besides=decision.plans.values())
-        timeout_s = 1.0 + 10 * step_s
+        timeout_s = 1.0 + 10 * float(np.median(step.intervals_s()))
         self._loads = [
             threading.Thread(
                 target=step.load, args=(plan, worker, timeout_s, self._stop), daemon=True

@@ -166,6 +166,11 @@ def scenarios(stopped_s: float = 3.0, cut_s: float = 3.0) -> tuple[Scenario, ...
         Scenario("worker killed as plans change", again, during=(trial.Trial, "run")),
         Scenario("worker killed for good", _kill, returns=False),
         Scenario(f"worker stopped for {stopped_s:g} s", stop),
+        Scenario(
+            f"worker stopped for {stopped_s:g} s as it loads a plan",
+            stop,
+            during=(steps.Step, "load"),
+        ),
         Scenario(f"all links cut for {cut_s:g} s", cut, over_links=True),
         Scenario(f"link at 1 % of its rate for {cut_s:g} s", slow, over_links=True),
     )

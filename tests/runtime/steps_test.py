@@ -171,21 +171,6 @@ def test_a_step_that_fails_has_no_time(step, let_functions_call):
     with pytest.raises(RuntimeError, match="lost"):
         step.run(0)
     assert step.times.latest() == []
-    assert step.longest_under_way_s() == 0.0
-
-
-def test_how_long_a_step_has_been_under_way_is_known(step, clock, let_functions_call):
-    seen_s = []
-
-    def look():
-        clock.now_s += 7.0
-        seen_s.append(step.longest_under_way_s())
-
-    let_functions_call(look)
-    step.set_plan(_ONE)
-    step.run(0)
-    assert seen_s == [7.0]
-    assert step.longest_under_way_s() == 0.0
 
 
 def test_a_running_step_keeps_the_plan_that_it_began_with(step, let_functions_call):

@@ -14,7 +14,7 @@ import tensorflow as tf
 from absl import logging
 
 from tf_dynacomm import plan as plan_lib
-from tf_dynacomm.runtime import steps, tf_internals
+from tf_dynacomm.runtime import steps, tf_coordinator, tf_internals
 
 XLA_REFUSED = (
     "`jit_compile` (True) must be False: XLA compiles a step for one device, and cannot reach "
@@ -145,7 +145,7 @@ def _warn_of_variables_on_the_chief(step: steps.Step) -> None:
         )
 
 
-class DynaCommCoordinator(tf_internals.Coordinator):
+class DynaCommCoordinator(tf_coordinator.Coordinator):
     """Runs scheduled functions with their pulls and pushes grouped as planned.
 
     It is the strategy's one coordinator: `tf.distribute.coordinator.ClusterCoordinator(strategy)`

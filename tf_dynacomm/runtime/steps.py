@@ -81,7 +81,6 @@ class Step:
         self._common = _Variant(None, base)
         self._own: dict[int, _Variant] = {}
         self._seen: set[int] = set()
-        self._begun_s: dict[int, float] = {}  # Of each worker's step that is under way.
         if scheduled and self.layers:
             self.set_plan(plan if plan is not None and self.trains else self.starting_plan())
         self.first_plan = self.plan
@@ -244,21 +243,13 @@ class Step:
             wanted = self._wanted_inputs.pop(worker, None)
         if wanted is not None:
             wanted.put(tf_internals.call_inputs(self._base, args, kwargs))
-        start_s = self._begun_s[worker] = time.perf_counter()
-        try:
-            result = in_force.function(*args, **kwargs)
-        finally:
-            del self._begun_s[worker]
+        start_s = time.perf_counter()
+        result = in_force.function(*args, **kwargs)
         end_s = time.perf_counter()
         self.times.add(step_times.StepTime(worker, start_s, end_s, in_force.plan))
         if self.loading_s is None:
             self.loading_s = end_s - start_s
         return result
-
-    def longest_under_way_s(self) -> float:
-        """Seconds since the first of the steps that are under way began; 0.0 if there are none."""
-        now_s = time.perf_counter()
-        return now_s - min(self._begun_s.copy().values(), default=now_s)
 
     def intervals_s(
         self, since_s: float = 0.0, worker: int | None = None, plan=step_times.ANY

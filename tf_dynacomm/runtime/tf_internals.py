@@ -1,14 +1,18 @@
-"""Every use of private TensorFlow API in `runtime`, each with what it relies on."""
+"""Every use of private TensorFlow API in `runtime` for functions, each with what it relies on.
+
+What concerns scheduling them is in `tf_coordinator`.
+"""
 
 from __future__ import annotations
 
 import atexit
 import copy
+import ctypes
 import dataclasses
 import functools
 
 import tensorflow as tf
-from tensorflow.python.distribute.coordinator import cluster_coordinator, coordinator_context
+from tensorflow.python import _pywrap_tfe
 from tensorflow.python.eager import context, executor
 from tensorflow.python.eager.polymorphic_function import atomic_function, function_type_utils
 
@@ -19,8 +23,8 @@ def with_function_def(base, function_def, inner=()):
     """A copy of the concrete function `base` that runs `function_def` instead.
 
     Relies on `ConcreteFunction` calling `_inference_function` with the flat arguments and captures
-    when no tape watches, on `atomic_function.from_function_def` registering a definition with the
-    context, which sends it to the workers, and on its `children` being kept as long as itself.
+    when no tape watches, on an `AtomicFunction` being made of the name of a definition that the
+    context has, and on its `children` being kept as long as itself.
 
     Args:
       base: The concrete function.
@@ -28,13 +32,65 @@ def with_function_def(base, function_def, inner=()):
       inner: Definitions of functions that `function_def` runs, innermost first. (They are not
         called from Python, so that the type that they get here says nothing.)
     """
-    children = [atomic_function.from_function_def(d, base.function_type) for d in inner]
+    *children, outer = (_registered(d, base.function_type) for d in (*inner, function_def))
+    outer.children.extend(children)
     variant = copy.copy(base)
-    variant._inference_function = atomic_function.from_function_def(
-        function_def, base.function_type
-    )
-    variant._inference_function.children.extend(children)
+    variant._inference_function = outer
     return variant
+
+
+def _registered(definition, function_type) -> atomic_function.AtomicFunction:
+    """A new function; the context sends its definition to all tasks, and removes it in the end."""
+    tasks = _Context(context.context())
+    tasks.add_function_def(definition)
+    return atomic_function.AtomicFunction(definition.signature.name, tasks, function_type)
+
+
+class _Context:
+    """The eager context, but that adding and removing functions leaves Python's lock to others.
+
+    Both wait until all tasks have answered, for which TensorFlow's Python keeps the lock: a worker
+    that does not answer would hold up all threads of the chief, and with them all other workers.
+
+    Relies on the context's `_handle` being a capsule of the C API's `TFE_Context`, on
+    `_pywrap_tfe` being linked against that API, and on an `AtomicFunction` adding and removing
+    itself through the context that it is given.
+
+    Args:
+      eager_context: TensorFlow's.
+    """
+
+    def __init__(self, eager_context: context.Context):
+        self._eager_context = eager_context
+
+    def __getattr__(self, name: str):
+        return getattr(self._eager_context, name)
+
+    def add_function_def(self, definition) -> None:
+        """Adds a function; see `Context.add_function_def`."""
+        data = definition.SerializeToString()
+        self._call("TFE_ContextAddFunctionDef", data, ctypes.c_size_t(len(data)))
+
+    def remove_function(self, name: bytes) -> None:
+        """Removes a function; see `Context.remove_function`."""
+        self._call("TFE_ContextRemoveFunction", name)
+
+    def _call(self, name: str, *arguments) -> None:
+        api = ctypes.CDLL(_pywrap_tfe.__file__)  # Its functions are called without the lock.
+        api.TF_NewStatus.restype = ctypes.c_void_p
+        api.TF_Message.restype = ctypes.c_char_p
+        status = ctypes.c_void_p(api.TF_NewStatus())
+        handle = ctypes.c_void_p(_pointer_of(self._eager_context._handle, None))
+        getattr(api, name)(handle, *arguments, status)
+        failed, message = api.TF_GetCode(status), api.TF_Message(status).decode()
+        api.TF_DeleteStatus(status)
+        if failed:
+            raise RuntimeError(f"{name}: {message}")
+
+
+_pointer_of = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object, ctypes.c_char_p)(
+    ("PyCapsule_GetPointer", ctypes.pythonapi)
+)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -193,92 +249,6 @@ def variables_of(base) -> dict[str, step_graph.Variable]:
                 tensor_types.tensor_type(variable.shape, variable.dtype),
             )
     return found
-
-
-class Closure(cluster_coordinator.Closure):
-    """A closure whose function is chosen when it runs, for the worker that runs it.
-
-    Relies on `Closure.__init__` tracing the function into `_concrete_function`; on `execute_on`
-    calling `_function` in the worker's thread, inside the worker's dispatch context, and returning
-    when the step has ended; on `mark_cancelled` being called for a step that never began; and on
-    errors being given to the result through `maybe_call_with_output_remote_value`.
-    """
-
-    def __init__(self, function, cancellation_mgr, args, kwargs, runner_of, why_cancelled):
-        super().__init__(function, cancellation_mgr, args=args, kwargs=kwargs)
-        runner = runner_of(self._concrete_function)
-
-        def run(*args, **kwargs):
-            worker = coordinator_context.get_current_dispatch_context().worker_index
-            return runner(worker, *args, **kwargs)
-
-        self._function = cancellation_mgr.get_cancelable_function(run)
-        self._why_cancelled = why_cancelled
-        self._cancelled = False
-
-    def execute_on(self, worker):
-        """Runs the step; one that is cancelled stays quiet, as TensorFlow does not log those."""
-        self._cancelled = False
-        try:
-            super().execute_on(worker)
-        except tf.errors.CancelledError:
-            self._cancelled = True
-            raise
-
-    def mark_cancelled(self):
-        """Notes that the step never begins."""
-        self._cancelled = True
-        super().mark_cancelled()
-
-    def maybe_call_with_output_remote_value(self, method):
-        """Tells whoever waits for the result of a cancelled step why there will be none."""
-        error = self._why_cancelled() if self._cancelled else None
-        return super().maybe_call_with_output_remote_value(
-            method if error is None else lambda result: result._set_error(error)
-        )
-
-
-class Cluster(cluster_coordinator.Cluster):
-    """A cluster that schedules `Closure`s of the kind above.
-
-    Relies on `schedule` being the only maker of training closures, and on the closure queue's `put`
-    and its cancellation manager.
-    """
-
-    def __init__(self, strategy, runner_of, why_cancelled):
-        super().__init__(strategy)
-        self._runner_of = runner_of
-        self._why_cancelled = why_cancelled
-
-    def schedule(self, function, args, kwargs):
-        """Queues a closure; returns its `RemoteValue`."""
-        manager = self.closure_queue._cancellation_mgr
-        closure = Closure(function, manager, args, kwargs, self._runner_of, self._why_cancelled)
-        result = closure.build_output_remote_value()
-        self.closure_queue.put(closure)
-        return result
-
-
-class Coordinator(tf.distribute.coordinator.ClusterCoordinator):
-    """A coordinator whose steps run through `runner_of(concrete_function)(worker, *args)`.
-
-    Steps that are cancelled before they begin fail with what `why_cancelled()` gives; as under
-    stock if that is `None`.
-
-    Relies on `ClusterCoordinator.__new__` giving the strategy's one coordinator, on
-    `_has_initialized` making `__init__` run once, and on `_cluster` being used for all else.
-    """
-
-    def __new__(cls, strategy, *args, **kwargs):
-        """Gives the strategy's one coordinator."""
-        return super().__new__(cls, strategy)
-
-    def __init__(self, strategy, runner_of, why_cancelled):
-        if not getattr(self, "_has_initialized", False):
-            self._strategy = strategy
-            strategy.extended._used_with_coordinator = True
-            self._cluster = Cluster(strategy, runner_of, why_cancelled)
-            self._has_initialized = True
 
 
 def attached(concrete_function, make):
