@@ -34,8 +34,8 @@ does an interrupted step again, so that one may count twice. Standstill: the lon
 step's end, from the fault on. Back: from the end of the fault to the end of the next step of the
 worker that it hit. No data are lost, but a worker that was killed begins its dataset anew, as under
 stock. Stock does not plan, so that no fault can befall it then. While a worker does not answer no
-new plan is made; one that stops in the very moment in which the chief makes one holds up all others
-until it goes on or is lost, since TensorFlow tells every worker of a new function at once."""
+new plan gets ready, since TensorFlow tells every task of a new function and waits for its answer;
+the others go on by the plans that they have."""
 _RESTARTS_NOTE = """\
 `dynacomm-train` with `--checkpoint_dir`; workers go on running. The epoch under way is done again;
 epochs lost are those before it. Back: from the new start, with the import of TensorFlow, to the end

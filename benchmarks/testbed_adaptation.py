@@ -20,7 +20,7 @@ from benchmarks import testbed_results
 from tf_dynacomm.tools import command, environment
 
 _CHANGE = flags.DEFINE_enum("change", "link", ["link", "worker"], "What changes.")
-_MODEL = flags.DEFINE_string("model", "emulated:resnet152:0.125:0.5:1.0", "What is trained.")
+_MODEL = flags.DEFINE_string("model", "emulated:resnet152:0.03125:0.125:0.25", "What is trained.")
 _EPOCHS = flags.DEFINE_integer("epochs", 6, "Epochs; the change comes half-way.", lower_bound=2)
 _EPOCH_STEPS = flags.DEFINE_integer("epoch_steps", 40, "Steps in each epoch.", lower_bound=1)
 
