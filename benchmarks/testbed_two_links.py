@@ -2,9 +2,10 @@
 
     python -m benchmarks.testbed_two_links
 
-The links are of 250 and 60 Mbit/s. The plans are DynaComm's: of each worker's own costs, and of the
-mean of both. They take turns on one cluster. Writes `results/testbed_two_links.json`, and
-`RESULTS.md`.
+The links are of 250 and 60 Mbit/s, and computation takes about as long as the slower one, so that
+both workers can hide something: behind a link that takes far longer every plan is as slow as it is.
+The plans are DynaComm's: of each worker's own costs, and of the mean of both. They take turns on
+one cluster. Writes `results/testbed_two_links.json`, and `RESULTS.md`.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from tf_dynacomm import schedulers
 from tf_dynacomm.bench.workload import Workload
 from tf_dynacomm.tools import command, environment
 
-_MODEL = flags.DEFINE_string("model", "emulated:resnet152:0.03125:0.125:0.25", "What is trained.")
+_MODEL = flags.DEFINE_string("model", "emulated:resnet152:0.03125:0.5:1.0", "What is trained.")
 _ROUNDS = flags.DEFINE_integer("rounds", 3, "How often each has its turn.", lower_bound=1)
 _STEPS = flags.DEFINE_integer("steps", 8, "Steps of each worker in a turn.", lower_bound=2)
 _RATES_BYTES_PER_S = (250e6 / 8, 60e6 / 8)
