@@ -15,9 +15,9 @@ def _step(pull=((1, 2),), push=((1, 2),), apply_s=None):
     return timeline.simulate(costs, Plan(pull, push))
 
 
-def _written(tmp_path, timelines):
+def _written(tmp_path, timelines, **kwargs):
     """The picture as SVG, in which matplotlib leaves each text as a comment."""
-    timeline_plot.write(tmp_path / "step.svg", timelines)
+    timeline_plot.write(tmp_path / "step.svg", timelines, **kwargs)
     return (tmp_path / "step.svg").read_text()
 
 
@@ -39,6 +39,14 @@ def test_savings_are_told_against_the_first_step(tmp_path):
     saved = 1 - after.iteration_s / before.iteration_s
     assert f"{after.iteration_s:.3g} s   -{saved:.1%}" in svg
     assert svg.index("<!-- before -->") < svg.index("<!-- after -->")
+
+
+def test_savings_are_told_against_the_step_that_is_named(tmp_path):
+    before, after = _step(), _step([(1, 1), (2, 2)], [(2, 2), (1, 1)])
+    steps = {"before": before, "after": after, "again": after}
+    saved = f"-{1 - after.iteration_s / before.iteration_s:.1%}"
+    assert _written(tmp_path, steps).count(saved) == 2
+    assert _written(tmp_path, steps, against={"again": "after"}).count(saved) == 1
 
 
 def test_layers_too_short_for_their_names_are_labelled_together(tmp_path):

@@ -67,6 +67,9 @@ def whole(path: str | os.PathLike) -> Iterator[pathlib.Path]:
     try:
         yield part
         part.replace(path)
+    except OSError as e:
+        e.filename = os.fspath(path) if e.filename in (part, os.fspath(part)) else e.filename
+        raise
     finally:
         part.unlink(missing_ok=True)
 

@@ -34,7 +34,11 @@ _LANES = ("link", "worker", "PS")
 _SHARE_OF_WIDTH = 0.86  # What axes take of a picture's width.
 
 
-def write(path: str | os.PathLike, timelines: Mapping[str, timeline_lib.Timeline]) -> None:
+def write(
+    path: str | os.PathLike,
+    timelines: Mapping[str, timeline_lib.Timeline],
+    against: Mapping[str, str] | None = None,
+) -> None:
     """Draws steps one above the other, on the same axis of time.
 
     Transfers are the upper lane of each, the worker the lower; the overhead Δt of each transfer is
@@ -42,7 +46,8 @@ def write(path: str | os.PathLike, timelines: Mapping[str, timeline_lib.Timeline
 
     Args:
       path: File to write; its suffix tells the format, such as `.svg` or `.png`.
-      timelines: The steps by their titles; savings are told against the first one.
+      timelines: The steps by their titles.
+      against: For a title, that of the step that savings are told against; else the first one.
 
     Raises:
       ImportError: If matplotlib is missing.
@@ -60,10 +65,11 @@ def write(path: str | os.PathLike, timelines: Mapping[str, timeline_lib.Timeline
     picture.get_layout_engine().set(hspace=0.07)
     panels = picture.subplots(len(timelines), sharex=True, squeeze=False)[:, 0]
     longest_s = max(step.iteration_s for step in timelines.values())
-    first_s = next(iter(timelines.values())).iteration_s
+    first = next(iter(timelines))
     scale = _Scale.of(longest_s)
     for panel, (title, step) in zip(panels, timelines.items(), strict=True):
-        _Panel(panel, step, scale).draw(title, first_s)
+        base = timelines[(against or {}).get(title, first)]
+        _Panel(panel, step, scale).draw(title, base.iteration_s)
     _draw_axis(panels[-1], scale)
     _draw_legend(picture, any(step.costs.apply_s.any() for step in timelines.values()))
     with files.whole(path) as part:
@@ -112,7 +118,7 @@ class _Panel:
         self._scale = scale
         self._lanes = _LANES[: 3 if step.costs.apply_s.any() else 2]
 
-    def draw(self, title: str, first_s: float) -> None:
+    def draw(self, title: str, base_s: float) -> None:
         step = self._step
         self._draw_waits()
         in_flight = min(step.plan.credit, len(step.plan.pull))
@@ -124,7 +130,7 @@ class _Panel:
             for span in step.backward.applies:
                 self._draw_bar("PS", "apply", span)
         self._draw_end()
-        self._draw_title(title, first_s)
+        self._draw_title(title, base_s)
         self._draw_frame()
 
     def _draw_transfers(
@@ -212,9 +218,9 @@ class _Panel:
             time = time_s * self._scale.per_s
             self._axes.axvline(time, color=_COLORS["text"], linewidth=0.9, linestyle=style)
 
-    def _draw_title(self, title: str, first_s: float) -> None:
+    def _draw_title(self, title: str, base_s: float) -> None:
         step = self._step
-        saved = 1 - step.iteration_s / first_s if first_s else 0
+        saved = 1 - step.iteration_s / base_s if base_s else 0
         parts = [self._scale.text(step.iteration_s)]
         if saved:
             parts.append(f"{-saved:+.1%}")

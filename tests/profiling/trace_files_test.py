@@ -35,9 +35,9 @@ def test_what_a_viewer_wrote_is_read_where_there_is_nothing_else(tmp_path):
     assert [f.name for f in trace_files.run_files(tmp_path)] == ["a.xplane.pb"]
 
 
-@pytest.mark.parametrize("name", ["", "nowhere"])
-def test_a_place_without_traces_is_named(tmp_path, name):
-    with pytest.raises(trace_files.TraceError, match=f"{name}: no trace"):
+@pytest.mark.parametrize(("name", "told"), [("", "no trace"), ("nowhere", "does not exist")])
+def test_a_place_without_traces_is_named(tmp_path, name, told):
+    with pytest.raises(trace_files.TraceError, match=f"{name}: {told}"):
         trace_files.run_files(tmp_path / name)
 
 

@@ -4,7 +4,7 @@ import pytest
 
 from tf_dynacomm import LayerCosts
 from tf_dynacomm.profiling import analysis, run, trace
-from tf_dynacomm.tools import inspect_tables
+from tf_dynacomm.tools import command, inspect_tables
 
 _TRACES = pathlib.Path(__file__).parents[2] / "testdata" / "traces"
 
@@ -58,7 +58,32 @@ def test_parameters_and_bytes_are_those_of_the_variables(stock):
 
 def test_a_step_is_chosen_by_number_or_is_the_median_one(stock):
     assert inspect_tables.chosen_step(stock, 1) is stock.steps[0]
-    assert inspect_tables.chosen_step(stock, 10**6) is stock.steps[-1]
     lengths_s = sorted(s.end_s - s.begin_s for s in stock.steps)
     chosen = inspect_tables.chosen_step(stock, None)
     assert chosen.end_s - chosen.begin_s == lengths_s[len(lengths_s) // 2]
+
+
+def test_a_step_that_is_not_there_is_refused(stock):
+    count = len(stock.steps)
+    with pytest.raises(
+        command.UserError, match=rf"--step \({count + 1}\) must be at most {count}:"
+    ):
+        inspect_tables.chosen_step(stock, count + 1)
+
+
+def test_gains_over_stock_are_told_against_the_step_that_was_measured(stock):
+    _, table = inspect_tables.worker_section(stock, None).split("stock, measured")
+    (*_, measured_ms), *schedulers = (
+        line.split() for line in table.partition("\n\n")[0].split("\n")
+    )
+    measured_ms = float(measured_ms)
+    assert measured_ms == pytest.approx(stock.measurement.span_s * 1e3, abs=1e-3)
+    for *_, predicted_ms, gain in schedulers:
+        expected = 100 * (1 - float(predicted_ms) / measured_ms)
+        assert float(gain.rstrip("%")) == pytest.approx(expected, abs=0.1)
+
+
+def test_the_step_that_is_shown_is_named(stock):
+    shown = inspect_tables.worker_section(stock, 1)
+    assert f"step 1 of {len(stock.steps)}:" in shown
+    assert ", one every " in shown

@@ -1,6 +1,7 @@
 """Tests of `tf_dynacomm.tools.inspect`, as a user runs it."""
 
 import csv
+import gzip
 import json
 import os
 import pathlib
@@ -125,6 +126,28 @@ def test_without_the_step_stock_is_told_by_names_and_said_to_be_coarser(tmp_path
     assert worker["layers"][0]["bytes"] is None
 
 
-def test_a_file_that_cannot_be_written_is_an_error(tmp_path):
-    with pytest.raises(command.UserError, match="--json: "):
+def test_a_file_that_cannot_be_written_is_an_error_before_anything_is_read(tmp_path, capsys):
+    with pytest.raises(command.UserError, match=r"--json: the folder of .*/no/out\.json is not"):
         _main(_TRACES / "stock", json=str(tmp_path / "no" / "out.json"))
+    assert not capsys.readouterr().out
+
+
+def test_two_outputs_in_one_file_are_refused(tmp_path):
+    path = str(tmp_path / "out")
+    with pytest.raises(command.UserError, match=r"--json: .*/out is another flag's file too"):
+        _main(_TRACES / "stock", json=path, chrome=path)
+
+
+def test_a_file_that_cannot_take_its_place_is_named_itself(tmp_path):
+    with pytest.raises(command.UserError, match=rf"--json: .*{re.escape(str(tmp_path))}'?$"):
+        _main(_TRACES / "stock", json=str(tmp_path), operations=0)
+
+
+def test_workers_and_ps_tasks_may_be_packed_or_not(tmp_path, capsys):
+    folder = tmp_path / "run"
+    shutil.copytree(_TRACES / "stock", folder)
+    (packed,) = folder.glob("ps_0*.gz")
+    packed.with_suffix("").write_bytes(gzip.decompress(packed.read_bytes()))
+    packed.unlink()
+    _main(folder, operations=0)
+    assert "worker 0, as stock" in capsys.readouterr().out

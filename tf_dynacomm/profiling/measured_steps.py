@@ -141,6 +141,8 @@ class StepReader:
             )
         if not any(step.transfers for step in steps.values()):
             return f"The trace of {host} holds no step that received anything from a PS task."
+        if not self._ps:
+            return f"There is no trace of any PS task beside that of {host}: name the run's folder."
         if not any(steps.keys() & ps.steps.keys() for ps in self._ps.values()):
             return f"The trace of {host} has no step in common with those of the PS tasks."
         force = "under the plan in force" if self._plan else "as stock runs it"

@@ -24,11 +24,13 @@ def run_files(path: str | os.PathLike) -> list[pathlib.Path]:
       TraceError: If there are none.
     """
     path = pathlib.Path(path)
+    if not path.exists():
+        raise TraceError(f"{path}: does not exist; name a trace, a run's folder or a logdir.")
     if path.is_file() or (path.name.endswith(_SUFFIXES) and not path.is_dir()):
         return [_regular(path)]
     for folder in (path, *_runs(path / "plugins" / "profile"), *_runs(path)):
-        for suffix in (XPLANE, PACKED_XPLANE, *CHROME[:2]):
-            files = sorted(folder.glob(f"*{suffix}"))
+        for suffixes in ((XPLANE, PACKED_XPLANE), *((suffix,) for suffix in CHROME[:2])):
+            files = sorted(file for suffix in suffixes for file in folder.glob(f"*{suffix}"))
             if files:
                 return [_regular(file) for file in files]
     raise TraceError(f"{path}: no trace ({XPLANE} or {CHROME[0]}) here, nor under plugins/profile.")

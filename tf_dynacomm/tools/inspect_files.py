@@ -24,6 +24,7 @@ _COLUMNS = (
     "push_s",
     "apply_s",
 )
+_MEASURED, _PREDICTED = "measured", "predicted"
 
 
 def write_json(path: str | os.PathLike, analyses: Sequence[analysis_lib.Analysis]) -> None:
@@ -61,7 +62,9 @@ def write_plot(
       OSError: If the file cannot be written.
       ValueError: If the suffix is of no known format.
     """
-    timeline_plot.write(path, _timelines(analyses, step))
+    steps = _timelines(analyses, step)
+    against = {title: title.replace(_PREDICTED, _MEASURED) for title in steps}
+    timeline_plot.write(path, steps, against)
 
 
 def write_chrome(
@@ -81,8 +84,8 @@ def _timelines(analyses, number: int | None) -> dict[str, timeline.Timeline]:
         step = inspect_tables.chosen_step(analysis, number)
         measured = measured_timeline.timeline_of(step, analysis.costs, analysis.plan)
         before = f"worker {analysis.worker}, " if len(analyses) > 1 else ""
-        found[f"{before}measured"] = measured
-        found[f"{before}predicted"] = timeline.simulate(analysis.costs, measured.plan)
+        found[f"{before}{_MEASURED}"] = measured
+        found[f"{before}{_PREDICTED}"] = timeline.simulate(analysis.costs, measured.plan)
     return found
 
 

@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from tf_dynacomm.profiling import analysis as analysis_lib
     from tf_dynacomm.profiling import run as run_lib
 
+_OUTPUTS = ("json", "csv", "plot", "chrome")
+
 
 @dataclasses.dataclass(frozen=True)
 class Options:
@@ -44,6 +46,7 @@ def show(path: pathlib.Path, options: Options) -> None:
     Raises:
       UserError: The trace tells nothing of what is asked for, or a file cannot be written.
     """
+    _check_outputs(options)
     environment.load_tensorflow()
     from tf_dynacomm.profiling import trace
 
@@ -63,6 +66,18 @@ def show(path: pathlib.Path, options: Options) -> None:
             costs = costs_lib.LayerCosts.load(costs_path)
         print(inspect_tables.costs_section(costs_path.name, costs))
     _write(analyses, options)
+
+
+def _check_outputs(options: Options) -> None:
+    """Finds out before a long reading which files cannot be written."""
+    paths = [getattr(options, flag) for flag in _OUTPUTS]
+    for flag, path in zip(_OUTPUTS, paths, strict=True):
+        if path is None:
+            continue
+        if paths.count(path) > 1:
+            raise command.UserError(f"--{flag}: {path} is another flag's file too; name another.")
+        if not pathlib.Path(path).parent.is_dir():
+            raise command.UserError(f"--{flag}: the folder of {path} is not there; make it first.")
 
 
 def _load(path: pathlib.Path) -> run_lib.Run:

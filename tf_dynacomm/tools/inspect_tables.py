@@ -14,6 +14,7 @@ import numpy as np
 from tf_dynacomm import costs as costs_lib
 from tf_dynacomm import plan as plan_lib
 from tf_dynacomm import schedulers, timeline
+from tf_dynacomm.tools import command
 from tf_dynacomm.tools import table as table_lib
 
 if TYPE_CHECKING:
@@ -69,23 +70,35 @@ def worker_section(analysis: analysis_lib.Analysis, step: int | None) -> str:
       analysis: What its trace says.
       step: Number of the step, from 1; the one of median length if `None`.
     """
+    shown = chosen_step(analysis, step)
     parts = [
         _summary(analysis),
         *([] if analysis.layers else [_COARSE]),
         _layers(analysis),
-        _transfers(chosen_step(analysis, step)),
-        _portions(analysis, step),
-        comparison(analysis.costs, analysis.plan),
+        f"step {analysis.steps.index(shown) + 1} of {len(analysis.steps)}:",
+        _transfers(shown),
+        _portions(analysis, shown),
+        comparison(analysis.costs, analysis.plan, analysis.measurement.span_s),
     ]
     return "\n\n".join(parts) + "\n"
 
 
 def chosen_step(analysis: analysis_lib.Analysis, number: int | None) -> measured_steps.MeasuredStep:
-    """The step of a number, from 1, or the last if there are fewer; the median one if `None`."""
+    """The step of a number, from 1; if `None`, the (upper) median one.
+
+    Raises:
+      UserError: There are fewer steps.
+    """
+    count = len(analysis.steps)
     if number is not None:
-        return analysis.steps[min(number, len(analysis.steps)) - 1]
+        if number > count:
+            raise command.UserError(
+                f"--step ({number}) must be at most {count}: worker {analysis.worker} has no more "
+                "whole steps in this trace."
+            )
+        return analysis.steps[number - 1]
     by_length = sorted(analysis.steps, key=lambda s: s.end_s - s.begin_s)
-    return by_length[len(by_length) // 2]
+    return by_length[count // 2]
 
 
 def sizes(analysis: analysis_lib.Analysis) -> list[tuple[int | None, int | None]]:
@@ -106,7 +119,8 @@ def _summary(analysis: analysis_lib.Analysis) -> str:
     ran = f"plan by {analysis.plan.scheduler or 'hand'}" if analysis.plan else "as stock"
     return "\n".join(
         (
-            f"worker {analysis.worker}, {ran}: {found.steps} whole steps of {_ms(found.span_s)} ms",
+            f"worker {analysis.worker}, {ran}: {found.steps} whole steps of {_ms(found.span_s)} ms"
+            f"{_pace(analysis.steps)}",
             f"matched {found.matched_share:.1%} of the operations' time, "
             f"confidence {found.confidence:.2f}",
             f"pull: Δt {_ms(found.down.overhead_s)} ms, {_rate(found.down.rate_bytes_per_s)}",
@@ -114,6 +128,12 @@ def _summary(analysis: analysis_lib.Analysis) -> str:
             f"clocks ahead of the worker's: {clocks}",
         )
     )
+
+
+def _pace(steps: Sequence[measured_steps.MeasuredStep]) -> str:
+    """How often a step begins: between two, a worker does what no plan can change."""
+    intervals_s = np.diff([step.begin_s for step in steps])
+    return f", one every {_ms(np.median(intervals_s))} ms" if len(intervals_s) else ""
 
 
 def _layers(analysis: analysis_lib.Analysis) -> str:
@@ -151,10 +171,9 @@ def _transfers(step: measured_steps.MeasuredStep) -> str:
     return table_lib.table(header, rows)
 
 
-def _portions(analysis: analysis_lib.Analysis, step: int | None) -> str:
+def _portions(analysis: analysis_lib.Analysis, shown: measured_steps.MeasuredStep) -> str:
     from tf_dynacomm.profiling import measured_timeline
 
-    shown = chosen_step(analysis, step)
     measured = measured_timeline.timeline_of(shown, analysis.costs, analysis.plan)
     predicted = timeline.simulate(analysis.costs, measured.plan)
     rows = []
@@ -166,20 +185,29 @@ def _portions(analysis: analysis_lib.Analysis, step: int | None) -> str:
     return table_lib.table((*header, "computing only", "overlapped", "transferring only"), rows)
 
 
-def comparison(costs: costs_lib.LayerCosts, in_force: plan_lib.Plan | None = None) -> str:
+def comparison(
+    costs: costs_lib.LayerCosts,
+    in_force: plan_lib.Plan | None = None,
+    measured_s: float | None = None,
+) -> str:
     """Compares what every scheduler would make of costs, and tells the best plan's segments.
 
     Args:
       costs: The costs.
       in_force: The plan that gains are told against; without one, stock or something like it.
+      measured_s: Seconds of a measured step. Without a plan in force gains are told against it,
+        since no prediction is as true of stock, whose transfers come in no order.
     """
     from tf_dynacomm.profiling import measured_timeline
 
     base = in_force or measured_timeline.as_stock(len(costs))
+    told = "in force" if in_force else "stock"
     base_s = timeline.simulate(costs, base).iteration_s
+    if in_force is None and measured_s is not None:
+        told, base_s = "stock, measured", measured_s
     plans = {name: plan for name in schedulers.names() if (plan := _plan(name, costs))}
     times_s = {name: timeline.simulate(costs, plan).iteration_s for name, plan in plans.items()}
-    rows = [("in force" if in_force else "stock", len(base.pull), len(base.push), _ms(base_s), "")]
+    rows = [(told, len(base.pull), len(base.push), _ms(base_s), "")]
     for name in sorted(plans, key=times_s.__getitem__):
         plan, gain = plans[name], 1 - times_s[name] / base_s if base_s else 0.0
         rows.append((name, len(plan.pull), len(plan.push), _ms(times_s[name]), f"{gain:+.1%}"))
