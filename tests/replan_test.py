@@ -40,13 +40,16 @@ class _Planner:
 
     def __init__(self, outcomes):
         self.outcomes = list(outcomes)
-        self.starts = self.stops = 0
+        self.starts = self.recordings = self.stops = 0
         self.loading = False
         self.remaining_steps, self.trials, self.verdicts = [], [], []
 
     def start(self, remaining_steps=None):
         self.starts += 1
         self.remaining_steps.append(remaining_steps)
+
+    def start_recording(self):
+        self.recordings += 1
 
     def try_out(self, trial):
         self.trials.append(trial)
@@ -256,6 +259,18 @@ def test_a_plan_set_by_hand_is_never_replaced(make, step):
     (report,) = _epochs(replanner, 1)
     assert (scripted.starts, step.plans) == (0, [])
     assert (report.replanned, report.reason, report.pull_segments_after) == (False, None, 2)
+
+
+def test_a_training_that_does_not_plan_keeps_one_trace_if_it_may(make, step, tmp_path, caplog):
+    failure = trace.TraceError("the port is closed")
+    replanner, scripted = make(failure, None, plans_itself=False, logdir=tmp_path)
+    replanner._strategy.coordinator.training_step = None
+    replanner.begin_epoch()
+    replanner._strategy.coordinator.training_step = step
+    replanner.end_epoch(1)
+    _epochs(replanner, 1)
+    assert (scripted.starts, scripted.recordings) == (0, 1)
+    assert "No trace was kept: the port is closed" in caplog.text
 
 
 def test_costs_and_plan_of_each_epoch_are_kept(make, step, tmp_path):

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import collections
+import functools
 import pathlib
 import threading
 import time
+from collections.abc import Callable, Mapping
 
 import numpy as np
 from absl import logging
 
+from tf_dynacomm import plan as plan_lib
 from tf_dynacomm import policy as policy_lib
 from tf_dynacomm import proposal as proposal_lib
 from tf_dynacomm import schedulers
@@ -69,11 +72,18 @@ class Planner:
           remaining_steps: Steps of all workers together that will run under the new plans; `None`
             if not known.
         """
+        self._begin(functools.partial(self._decide, remaining_steps=remaining_steps))
+
+    def start_recording(self) -> None:
+        """Begins to take a trace that is only kept; it ends without a decision."""
+        self._begin(self._record)
+
+    def _begin(self, act: Callable[[steps_lib.Step], policy_lib.Decision | None]) -> None:
         if self._thread is None:
             for event in (self._stop, self._captured, self._decided, self._ended):
                 event.clear()
             self._thread = threading.Thread(
-                target=self._work, args=(remaining_steps,), name="dynacomm-planner", daemon=True
+                target=self._work, args=(act,), name="dynacomm-planner", daemon=True
             )
             self._thread.start()
 
@@ -118,12 +128,12 @@ class Planner:
         for load in self._loads:
             load.join(_GIVE_UP_LOADING_S)
 
-    def _work(self, remaining_steps: int | None) -> None:
+    def _work(self, act: Callable[[steps_lib.Step], policy_lib.Decision | None]) -> None:
         try:
             if self._trial is None or self._run_trial():
                 step = self._warm_step()
                 if step is not None:
-                    self._outcome = self._decide(step, remaining_steps)
+                    self._outcome = act(step)
         except trace.TraceError as e:
             self._outcome = e
         except Exception as e:  # Whatever goes wrong in planning, training goes on.
@@ -176,28 +186,30 @@ class Planner:
         return decision
 
     def _propose(self, step: steps_lib.Step, tasks: capture.Tasks) -> proposal_lib.Proposal:
-        """Makes plans from a trace, and from a longer one if the first is not good enough.
-
-        How long a step takes is told by the quickest of the last ones: a training's first steps,
-        which load functions and fill pipelines, can take a hundred times as long.
-        """
-        intervals_s = [step.intervals_s(worker=worker) for worker in range(len(tasks.workers))]
-        slowest_s = max(float(min(i[-_WARMUP_STEPS:])) for i in intervals_s if len(i))
-        duration_s = np.clip(_TRACED_STEPS * slowest_s, _MIN_CAPTURE_S, _MAX_CAPTURE_S)
+        """Makes plans from a trace, and from a longer one if the first is not good enough."""
+        duration_s = _duration_s(step, tasks)
         try:
-            return self._propose_from(step, tasks, float(duration_s))
+            return self._propose_from(step, tasks, duration_s)
         except trace.TraceError as e:
             logging.vlog(1, "A longer trace is taken: %s", e)
-            return self._propose_from(step, tasks, _LONGER * float(duration_s))
+            return self._propose_from(step, tasks, _LONGER * duration_s)
+
+    def _record(self, step: steps_lib.Step) -> None:
+        tasks = self._strategy.tasks
+        self._capture(step, tasks, _duration_s(step, tasks), _plans(step, tasks))
+
+    def _capture(self, step, tasks, duration_s: float, current: Mapping) -> capture.Capture:
+        captured = capture.capture(tasks, duration_s, self._logdir, self._captured)
+        if captured.folder is not None:
+            step_record.save(captured.folder, step.graph, current)
+        return captured
 
     def _propose_from(
         self, step: steps_lib.Step, tasks: capture.Tasks, duration_s: float
     ) -> proposal_lib.Proposal:
-        current = {worker: step.plan_of(worker) for worker in range(len(tasks.workers))}
+        current = _plans(step, tasks)
         began_s = time.perf_counter()
-        captured = capture.capture(tasks, duration_s, self._logdir, self._captured)
-        if captured.folder is not None:
-            step_record.save(captured.folder, step.graph, current)
+        captured = self._capture(step, tasks, duration_s, current)
         measurements = self._measure(captured, step, current)
         plans = proposal_lib.choose_plans(
             {worker: m.costs for worker, m in measurements.items()},
@@ -257,3 +269,18 @@ class Planner:
             load.start()
         while any(load.is_alive() for load in self._loads) and not self._stop.wait(_POLL_S):
             pass
+
+
+def _plans(step: steps_lib.Step, tasks: capture.Tasks) -> dict[int, plan_lib.Plan | None]:
+    return {worker: step.plan_of(worker) for worker in range(len(tasks.workers))}
+
+
+def _duration_s(step: steps_lib.Step, tasks: capture.Tasks) -> float:
+    """How long to trace.
+
+    How long a step takes is told by the quickest of the last ones: a training's first steps, which
+    load functions and fill pipelines, can take a hundred times as long.
+    """
+    intervals_s = [step.intervals_s(worker=worker) for worker in range(len(tasks.workers))]
+    slowest_s = max(float(min(i[-_WARMUP_STEPS:])) for i in intervals_s if len(i))
+    return float(np.clip(_TRACED_STEPS * slowest_s, _MIN_CAPTURE_S, _MAX_CAPTURE_S))

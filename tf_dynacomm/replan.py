@@ -52,7 +52,7 @@ class Replanner:
       strategy: A `DynaCommStrategy`.
       logdir: Folder for traces, `costs-<epoch>.json` and `plan-<epoch>.json` (the first worker's;
         the others' are `costs-<epoch>-worker<index>.json` and so on, where they differ); nothing
-        is kept if `None`.
+        is kept if `None`. As stock or with a plan set by hand, it is one trace of the first epoch.
       every_steps: Re-plan after so many training steps, at once; at the end of epochs if `None`.
       min_gain: Share of the step time that a new plan must promise to save; less is within the
         noise of measured costs. The starting plan yields to the first one made from a trace.
@@ -117,6 +117,8 @@ class Replanner:
         self._plan_before = step and step.plan
         self._outcomes = _Outcomes()
         if not self.active:
+            if self._is_first and self._logdir is not None:
+                self._planner.start_recording()
             return
         if self._every_steps is None:
             self._planner.start(remaining_steps)
@@ -132,7 +134,9 @@ class Replanner:
           epoch: The epoch that ended, from 1.
         """
         self._stop_watch()
-        if self.active and self._every_steps is None:
+        if not self.active:
+            self._take_recording()
+        elif self._every_steps is None:
             self._act(self._planner.take(_WAIT_S))
         for verdict in self._planner.take_verdicts():
             if verdict.plan is None or not verdict.stays:
@@ -152,6 +156,11 @@ class Replanner:
         self._planner.stop()
         if self.active and self._unplanned:
             logging.warning("The training kept its first plan: %s.", self._unplanned)
+
+    def _take_recording(self) -> None:
+        failure = self._logdir and self._planner.take(_WAIT_S)
+        if failure:
+            logging.warning("No trace was kept: %s", failure)
 
     def _stop_watch(self) -> None:
         self._epoch_ended.set()

@@ -159,8 +159,9 @@ def main(argv: Sequence[str]) -> None:
     with command.user_errors("--plan", "name a plan file that a training wrote to its --logdir"):
         strategy_kwargs = _DYNACOMM.strategy_kwargs()
     check_outputs()
-    if _DYNACOMM.logdir and "stock" in (_STRATEGY.value, strategy_kwargs.get("scheduler")):
-        print("--logdir stays empty: nothing is traced or planned as stock.", file=sys.stderr)
+    if _DYNACOMM.logdir and _STRATEGY.value == "stock":
+        told = "--logdir stays empty with --strategy=stock; --scheduler=stock keeps a trace in it."
+        print(told, file=sys.stderr)
     if config is None:
         with local_cluster.LocalCluster(_WORKERS.value, _PS.value) as cluster:
             chief = cluster_config.ClusterConfig(cluster.cluster_spec, "chief", 0)
