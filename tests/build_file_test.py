@@ -4,7 +4,11 @@ import graphlib
 import pathlib
 import re
 
+import pytest
+
 from build_tools import build_file
+
+pytestmark = pytest.mark.usefixtures("garbage_kept")
 
 
 def _tree(root: pathlib.Path, **sources: str) -> pathlib.Path:

@@ -158,6 +158,18 @@ class Program:
             return step_function.StepFunction(concrete)
 
 
+@pytest.fixture
+def garbage_kept():
+    """Collects no garbage while a test parses Python.
+
+    When a finalizer fails pytest formats the error, for which Python parses the line that raised
+    it; CPython 3.11 cannot do that in the midst of parsing something else (SystemError).
+    """
+    gc.disable()
+    yield
+    gc.enable()
+
+
 @pytest.fixture(scope="session")
 def make_program():
     """Makes an empty `Program`."""

@@ -59,6 +59,7 @@ def test_what_could_run_what_it_reads_is_seen(source):
     assert len(_dangers(source)) == 1
 
 
+@pytest.mark.usefixtures("garbage_kept")
 @pytest.mark.parametrize("path", _SOURCES, ids=lambda path: str(path.relative_to(_PACKAGE)))
 def test_nothing_that_is_read_is_unpickled_or_evaluated(path):
     assert _dangers(path.read_text()) == []
