@@ -8,10 +8,10 @@ pytestmark = pytest.mark.cluster
 
 
 def test_nothing_is_lost_and_nothing_piles_up(cluster):
-    disturbed = soak.Soak(steps=200, changes=18, kills=1)
+    disturbed = soak.Soak(steps=200, changes=10, kills=1)
     run = disturbed.train(cluster, stock=False)
     assert run.steps_counted >= run.steps_asked
-    assert disturbed.done["changes"] >= 17  # The first plan may be in force by chance.
+    assert disturbed.done["changes"] >= 9  # The first plan may be in force by chance.
     assert disturbed.done["kills"] == 1
     for task in ("chief", "worker 0", "ps 0"):
         early, _, late = disturbed.usage[task]
