@@ -35,6 +35,13 @@ def test_what_a_viewer_wrote_is_read_where_there_is_nothing_else(tmp_path):
     assert [f.name for f in trace_files.run_files(tmp_path)] == ["a.xplane.pb"]
 
 
+def test_of_a_file_and_its_packed_copy_one_is_read(tmp_path):
+    for name in ("a.xplane.pb", "a.xplane.pb.gz", "b.xplane.pb.gz"):
+        (tmp_path / name).touch()
+    found = trace_files.run_files(tmp_path)
+    assert [file.name for file in found] == ["a.xplane.pb", "b.xplane.pb.gz"]
+
+
 @pytest.mark.parametrize(("name", "told"), [("", "no trace"), ("nowhere", "does not exist")])
 def test_a_place_without_traces_is_named(tmp_path, name, told):
     with pytest.raises(trace_files.TraceError, match=f"{name}: {told}"):

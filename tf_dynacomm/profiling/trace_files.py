@@ -18,7 +18,8 @@ class TraceError(Exception):
 def run_files(path: str | os.PathLike) -> list[pathlib.Path]:
     """The files of a trace: of a file itself, a run's folder, or the latest run under a logdir.
 
-    A run that holds the profiler's own files and its viewer's is read from the former.
+    A run that holds the profiler's own files and its viewer's is read from the former. Of files
+    that a host has both packed and not, the profiler's plain one and the viewer's packed one count.
 
     Raises:
       TraceError: If there are none.
@@ -29,10 +30,10 @@ def run_files(path: str | os.PathLike) -> list[pathlib.Path]:
     if path.is_file() or (path.name.endswith(_SUFFIXES) and not path.is_dir()):
         return [_regular(path)]
     for folder in (path, *_runs(path / "plugins" / "profile"), *_runs(path)):
-        for suffixes in ((XPLANE, PACKED_XPLANE), *((suffix,) for suffix in CHROME[:2])):
-            files = sorted(file for suffix in suffixes for file in folder.glob(f"*{suffix}"))
-            if files:
-                return [_regular(file) for file in files]
+        for suffixes in ((PACKED_XPLANE, XPLANE), CHROME[1::-1]):
+            of_hosts = {host_of(f): f for suffix in suffixes for f in folder.glob(f"*{suffix}")}
+            if of_hosts:
+                return [_regular(of_hosts[host]) for host in sorted(of_hosts)]
     raise TraceError(f"{path}: no trace ({XPLANE} or {CHROME[0]}) here, nor under plugins/profile.")
 
 

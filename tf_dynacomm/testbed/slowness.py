@@ -9,6 +9,8 @@ from collections.abc import Sequence
 
 import tensorflow as tf
 
+from tf_dynacomm import files
+
 
 class Slowness:
     """Factors by which workers take longer than a model says; also the model's data.
@@ -48,10 +50,7 @@ class Slowness:
         """
         if not 0 < factor < math.inf:
             raise ValueError(f"`factor` ({factor}) must be positive and finite.")
-        file = pathlib.Path(self._folder.name, f"{worker}")
-        part = file.with_suffix(".part")
-        part.write_text(f"{factor}")
-        part.replace(file)
+        files.write_text(pathlib.Path(self._folder.name, f"{worker}"), f"{factor}")
 
     def dataset(self, context: tf.distribute.InputContext) -> tf.data.Dataset:
         """Makes a worker's data: its factor, again and again; shape (1,), float64."""
