@@ -7,6 +7,7 @@ import sys
 
 import pytest
 
+from tests.testbed import traffic
 from tf_dynacomm.testbed import links as links_lib
 from tf_dynacomm.testbed import namespaces
 from tf_dynacomm.testbed.link import Link
@@ -52,6 +53,12 @@ def _shapes(namespace: str, device: str) -> dict:
     command = ["tc", "-json", "-n", namespace, "qdisc", "show", "dev", device]
     listed = subprocess.run(command, capture_output=True, check=True)
     return json.loads(listed.stdout)[0]
+
+
+def _dropped(namespace: str, device: str) -> int:
+    command = ["tc", "-json", "-s", "-n", namespace, "qdisc", "show", "dev", device]
+    listed = subprocess.run(command, capture_output=True, check=True)
+    return json.loads(listed.stdout)[0]["drops"]
 
 
 def test_obstacle_names_root(monkeypatch):
@@ -142,3 +149,21 @@ class TestNamespaces:
         assert _shapes(hub, "worker0")["options"]["rate"] == 1e6
         assert _shapes(worker, "eth0")["options"]["rate"] == 2e6
         assert _shapes(hub, "uplink")["kind"] == "pfifo"
+
+    def test_a_burst_finds_its_place(self, opened):
+        rate_bytes_per_s = 20e6 / 8
+        net = opened(links_lib.Links(Link(rate_bytes_per_s, rate_bytes_per_s)))
+        with traffic.Traffic(net) as sent:
+            for _ in range(3):
+                sent.echo_s(500_000)
+
+        assert _dropped(net._hub, "worker0") == 0
+        assert _dropped(net._namespace("worker", 0), "eth0") == 0
+
+    def test_tcp_does_not_depend_on_the_machine(self, opened):
+        net = opened(links_lib.Links(Link()))
+        read = ("cat", "/proc/sys/net/ipv4/tcp_congestion_control")
+
+        for job in ("worker", "ps"):
+            command = [*net.enter_command(job, 0), *read]
+            assert subprocess.run(command, capture_output=True).stdout == b"reno\n"

@@ -100,16 +100,21 @@ def measure_workers(program: programs.Program) -> list[Measured]:
     return [Measured(found.costs, outside_s) for found, outside_s in _measure(program)]
 
 
-def plan_afresh(program: programs.Program) -> plan_lib.Plan:
-    """Measures a step's costs, and runs it by the plan that DynaComm makes of them.
+def plan_afresh(program: programs.Program) -> list[plan_lib.Plan]:
+    """Measures each worker's step, and runs it by the plan that DynaComm makes of its costs.
+
+    Returns:
+      The plans, by worker.
 
     Raises:
       profiling.trace.TraceError: No trace of several could be read.
     """
-    plan = schedulers.get("dynacomm")(measure_costs(program).costs)
-    program.step.set_plan(plan)
+    plan = schedulers.get("dynacomm")
+    plans = [plan(measured.costs) for measured in measure_workers(program)]
+    for worker, own in enumerate(plans):
+        program.step.set_plan(own, [worker])
     program.run(_WARM_STEPS)
-    return plan
+    return plans
 
 
 def _measure(program: programs.Program) -> list[tuple[measure.Measurement, float]]:

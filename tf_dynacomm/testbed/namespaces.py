@@ -39,9 +39,14 @@ _PORT = 2222  # The same for all, as each task has a host of its own.
 _FIRST_WORKER, _FIRST_PS = 10, 150
 _MAX_WORKERS = _FIRST_PS - _FIRST_WORKER
 _SUBNETS = [f"198.{18 + high}.{low}" for high in range(2) for low in range(256)]
+# The machine's own may be BBR, which takes what a training sends in bursts for all that a link can
+# carry: links would be up to a third slower than their rate, by luck. Every kernel has Reno.
+_CONGESTION_CONTROL = "reno"
 _BURST_S = 1e-3
 _MIN_BURST_BYTES = 20_000  # What TCP hands over at once must fit: see `_PACKETS`.
-_QUEUE = "50ms"
+# Of 50 ms, and no less than the 1,000 packets of 1,500 bytes that Linux gives a device. A burst
+# whose last packet finds no place stands still for 0.2 s, until TCP misses it.
+_QUEUE_S, _MIN_QUEUE_BYTES = 0.05, 1_500_000
 # With packets of 1500 bytes headers would take 5 % of the rate. TCP hands over two at once, not 64
 # KiB, so that buckets are small: a full one passes at once, faster than the link.
 _PACKETS = ("mtu", "9000", "gso_max_size", "18000")
@@ -65,6 +70,7 @@ def obstacle() -> str | None:
     except RuntimeError as e:
         return f"{e}"
     try:
+        _set_congestion_control(probe)
         _shape(probe, "lo", 1e6)
     except RuntimeError as e:
         return f"{e}"
@@ -170,6 +176,7 @@ class Namespaces(network.Network):
     def _add_namespace(self, name: str) -> None:
         _run("ip", "netns", "add", name)
         self._made.append(name)
+        _set_congestion_control(name)
 
     def _connect(self, key: tuple[str, int], near, far, link: Link) -> None:
         """Makes a link between two (namespace, device); `near` is the end away from the task."""
@@ -259,6 +266,11 @@ def _wire(near: tuple[str, str], far: tuple[str, str], latency_s: float) -> subp
     return process
 
 
+def _set_congestion_control(namespace: str) -> None:
+    setting = f"echo {_CONGESTION_CONTROL} > /proc/sys/net/ipv4/tcp_congestion_control"
+    _run("ip", "netns", "exec", namespace, "sh", "-c", setting)
+
+
 def _shape(namespace: str, device: str, rate_bytes_per_s: float) -> None:
     """Limits what a device sends."""
     tc = ("tc", "-n", namespace, "qdisc")
@@ -266,8 +278,10 @@ def _shape(namespace: str, device: str, rate_bytes_per_s: float) -> None:
         _run(*tc, "replace", "dev", device, "root", "pfifo")
         return
     burst_bytes = max(_MIN_BURST_BYTES, math.ceil(rate_bytes_per_s * _BURST_S))
-    limits = ("rate", f"{rate_bytes_per_s * 8:.0f}bit", "burst", f"{burst_bytes}b")
-    _run(*tc, "replace", "dev", device, "root", "tbf", *limits, "latency", _QUEUE)
+    queue_bytes = max(_MIN_QUEUE_BYTES, math.ceil(rate_bytes_per_s * _QUEUE_S))
+    sizes = ("burst", f"{burst_bytes}b", "limit", f"{queue_bytes}b")
+    rate = ("rate", f"{rate_bytes_per_s * 8:.0f}bit")
+    _run(*tc, "replace", "dev", device, "root", "tbf", *rate, *sizes)
 
 
 def _run(*command: str) -> str:
