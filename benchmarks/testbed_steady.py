@@ -35,7 +35,7 @@ def main(argv: list[str]) -> None:
     kept = []
     with programs.running(Workload.parse(_MODEL.value), links.Links(link), 1) as program:
         program.run(2)
-        best = cells.plan_afresh(program)
+        [best] = cells.plan_afresh(program)
         replanner = tf_dynacomm.Replanner(program.strategy)
         for epoch in range(1, _PAIRS.value + 1):
             program.step.set_plan(best)
