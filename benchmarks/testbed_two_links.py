@@ -37,9 +37,8 @@ def main(argv: list[str]) -> None:
     of_workers = links.Links([Link(rate, rate) for rate in _RATES_BYTES_PER_S])
     with programs.running(Workload.parse(_MODEL.value), of_workers, 2) as program:
         program.run(2)
-        plan = schedulers.get("dynacomm")
-        own = [plan(measured.costs) for measured in cells.measure_workers(program)]
-        common = plan(cells.measure_costs(program).costs)
+        own = cells.plan_afresh(program)
+        common = schedulers.get("dynacomm")(cells.measure_costs(program).costs)
         turns = {"a plan for each": own, "one plan for both": [common, common]}
         kept = [
             _turn(program, name, number, plans)

@@ -50,15 +50,9 @@ def _of(pid: int) -> set[str]:
 
 
 def _shapes(namespace: str, device: str) -> dict:
-    command = ["tc", "-json", "-n", namespace, "qdisc", "show", "dev", device]
-    listed = subprocess.run(command, capture_output=True, check=True)
-    return json.loads(listed.stdout)[0]
-
-
-def _dropped(namespace: str, device: str) -> int:
     command = ["tc", "-json", "-s", "-n", namespace, "qdisc", "show", "dev", device]
     listed = subprocess.run(command, capture_output=True, check=True)
-    return json.loads(listed.stdout)[0]["drops"]
+    return json.loads(listed.stdout)[0]
 
 
 def test_obstacle_names_root(monkeypatch):
@@ -155,7 +149,7 @@ class TestNamespaces:
         with traffic.Traffic(net) as sent:
             sent.echo_s(1_000_000)
 
-        assert _dropped(net._hub, "worker0") == 0
+        assert _shapes(net._hub, "worker0")["drops"] == 0
 
     def test_tcp_does_not_depend_on_the_machine(self, opened):
         net = opened(links_lib.Links(Link()))

@@ -91,15 +91,6 @@ def measure_costs(program: programs.Program) -> Measured:
     return Measured(costs, float(np.mean([outside_s for _, outside_s in found])))
 
 
-def measure_workers(program: programs.Program) -> list[Measured]:
-    """Measures the costs of each worker's step.
-
-    Raises:
-      profiling.trace.TraceError: No trace of several could be read.
-    """
-    return [Measured(found.costs, outside_s) for found, outside_s in _measure(program)]
-
-
 def plan_afresh(program: programs.Program) -> list[plan_lib.Plan]:
     """Measures each worker's step, and runs it by the plan that DynaComm makes of its costs.
 
@@ -110,7 +101,7 @@ def plan_afresh(program: programs.Program) -> list[plan_lib.Plan]:
       profiling.trace.TraceError: No trace of several could be read.
     """
     plan = schedulers.get("dynacomm")
-    plans = [plan(measured.costs) for measured in measure_workers(program)]
+    plans = [plan(measurement.costs) for measurement, _ in _measure(program)]
     for worker, own in enumerate(plans):
         program.step.set_plan(own, [worker])
     program.run(_WARM_STEPS)
